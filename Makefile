@@ -16,7 +16,7 @@ ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheels workflows audit fmt sync lint types arch tidy static test plain check docs e2e attacks crash interop golden spark classes cluster dashboard operate pictures demo bench ab fuzz ci clean
+.PHONY: help setup build wheels workflows audit fmt sync lint types arch tidy static test plain check docs sim e2e attacks crash interop golden spark classes cluster dashboard operate pictures demo bench ab fuzz ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -72,8 +72,8 @@ tidy: setup ## sizes of functions, names, docstrings
 	$(BIN)/python tools/sync_facade.py --check
 	$(BIN)/python tools/sync_layouts.py --check
 
-test: setup ## unit, property, golden, arch and e2e tests; or those that ARGS names: ARGS="tests/unit -x"
-	$(PYTEST) $(THREE) $(if $(filter tests/%,$(ARGS)),,tests/unit tests/property tests/golden tests/arch tests/e2e) $(ARGS)
+test: setup ## unit, property, golden, arch, sim and e2e tests; or those that ARGS names: ARGS="tests/unit -x"
+	$(PYTEST) $(THREE) $(if $(filter tests/%,$(ARGS)),,tests/unit tests/property tests/golden tests/arch tests/sim tests/e2e) $(ARGS)
 
 plain: setup ## the package without a C compiler: it builds, and the plain kernel passes
 	CC=/bin/false $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir .cache/plain .
@@ -87,6 +87,12 @@ check: static test ## what a developer runs before each commit
 docs: setup ## the pages as a site, in build/site; fails where a link leads nowhere
 	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-docs.lock
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
+SEED ?= 1
+RUNS ?= 100
+SCENE ?= storm
+sim: setup ## broker groups on a simulated disk, network and clocks: SEED=1 RUNS=100 SCENE=storm
+	$(BIN)/python -m tests.sim --seed $(SEED) --runs $(RUNS) --scene $(SCENE)
 
 e2e: setup ## real processes from the command line
 	$(PYTEST) $(THREE) tests/e2e $(ARGS)

@@ -25,7 +25,7 @@ settings.load_profile("cometmq")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Suites whose tests take milliseconds, as nearly all of them start no program.
-_QUICK = {"unit", "property", "golden", "arch"}
+_QUICK = {"unit", "property", "golden", "arch", "sim"}
 
 
 def pytest_configure() -> None:

@@ -1,0 +1,179 @@
+"""A leader's view of the other members: their logs, the next parts to send, the commit offset and the lease."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from cometmq.replication.group.group_log import GroupLog
+from cometmq.replication.group.history import History, shared_end
+from cometmq.replication.group.messages import Append, AppendAnswer, Membership, Restart
+from cometmq.replication.group.timing import Timing
+
+_NEVER = (
+    -1
+)  # Term that no log has: what a shortened history says of the bytes before its first row.
+
+
+@dataclass(slots=True)
+class FollowerProgress:
+    """A follower as its leader knows it.
+
+    Attributes:
+        next: Offset of the next byte to send.
+        matched: Offset up to which its log is known to be the leader's.
+        stable: Offset up to which it has acknowledged the log.
+        is_probing: Whether it is unknown where the logs part: nothing is sent but probes.
+        sent_stamp: Stamp of the last part that was sent with bytes.
+        run: Number of the run that answered last; 0 if none has.
+        echoed_stamp: Largest stamp that it has returned; None if it has not answered.
+    """
+
+    next: int
+    matched: int = 0
+    stable: int = 0
+    is_probing: bool = True
+    sent_stamp: int = 0
+    run: int = 0
+    echoed_stamp: int | None = None
+
+
+class Followers:
+    """The other members, from the leader's side.
+
+    Args:
+        own: Id of the leader.
+        term: Its term.
+        log: Its log.
+        timing: Periods and sizes.
+        cut: Returns the end of the last whole record between two offsets, or the end of the first if none fits.
+    """
+
+    def __init__(
+        self,
+        own: str,
+        term: int,
+        log: GroupLog,
+        timing: Timing,
+        cut: Callable[[int, int], int],
+    ) -> None:
+        self._own = own
+        self._term = term
+        self._log = log
+        self._timing = timing
+        self._cut = cut
+        self._all: dict[str, FollowerProgress] = {}
+
+    def __getitem__(self, member: str) -> FollowerProgress:
+        """Return what is known of a member; of a new one, nothing."""
+        if member not in self._all:
+            self._all[member] = FollowerProgress(next=self._log.end)
+        return self._all[member]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The members that are sent the log."""
+        return tuple(each for each in self._log.membership.everyone if each != self._own)
+
+    def committed(self) -> int:
+        """Return the offset up to which a majority has the log, if that includes a record of this term; otherwise 0.
+
+        Records of earlier terms are committed only together with one of this term (Raft 5.4.2).
+        """
+        stable = [
+            self._log.stable if each == self._own else self[each].stable
+            for each in self._voters
+        ]
+        end = _majority_has(stable, self._membership)
+        return end if self._log.terms.before(end) == self._term else 0
+
+    def lease_until(self, now: int) -> int:
+        """Return the time in ms until which no other leader can be elected: a majority has answered beats sent this recently."""
+        return self._answered_at(now) + self._timing.lease_ms
+
+    def has_quorum(self, now: int, since: int) -> bool:
+        """Return whether a majority has answered within an election's time; a leader since `since` is given as long."""
+        return max(self._answered_at(now), since) + self._timing.election_ms > now
+
+    def _answered_at(self, now: int) -> int:
+        stamps = [
+            now if each == self._own else self[each].echoed_stamp for each in self._voters
+        ]
+        return _majority_has(
+            [-(1 << 62) if each is None else each for each in stamps], self._membership
+        )
+
+    @property
+    def _membership(self) -> Membership:
+        return self._log.membership
+
+    @property
+    def _voters(self) -> tuple[str, ...]:
+        return self._log.membership.voters
+
+    def answered(self, answer: AppendAnswer) -> None:
+        """Update what is known of a member, by its answer in this term."""
+        progress = self[answer.sender]
+        if answer.run < progress.run:
+            return
+        if answer.run > progress.run:
+            progress.run, progress.stable = answer.run, 0
+        is_newest = progress.echoed_stamp is None or answer.stamp >= progress.echoed_stamp
+        progress.echoed_stamp = max(answer.stamp, progress.echoed_stamp or 0)
+        if not answer.is_matching:
+            if is_newest:
+                self._rewind(progress, answer)
+            return
+        progress.matched = max(progress.matched, answer.matched)
+        progress.stable = max(progress.stable, answer.stable)
+        if progress.is_probing:
+            progress.is_probing, progress.next = False, progress.matched
+        elif answer.stamp > progress.sent_stamp:
+            progress.next = (
+                progress.matched
+            )  # What was sent before the answered beat and is missing got lost.
+        progress.next = max(progress.next, progress.matched)
+
+    def _rewind(self, progress: FollowerProgress, answer: AppendAnswer) -> None:
+        theirs = History(_NEVER, answer.terms)
+        point = shared_end(self._log.terms, theirs, min(self._log.end, answer.end))
+        progress.next = progress.matched = point
+        # A member that came back without bytes which it had acknowledged does not have them now.
+        progress.stable = min(progress.stable, point)
+        progress.is_probing = True
+
+    def parts(self, member: str, now: int, *, is_beat: bool) -> Iterator[Append | Restart]:
+        """Yield what a member is sent now: parts of the log up to its window; for a beat, at least an empty part."""
+        progress = self[member]
+        if progress.next < self._log.begin:
+            if is_beat:
+                yield self._restart(now)
+            return
+        if not progress.is_probing:
+            window_end = progress.matched + self._timing.window_size
+            while progress.next < min(self._log.end, window_end):
+                limit = min(self._log.end, progress.next + self._timing.part_size)
+                begin, progress.next = progress.next, self._cut(progress.next, limit)
+                progress.sent_stamp = now
+                is_beat = False
+                yield self._append(progress, begin, progress.next, now)
+        if is_beat:
+            is_kept = not progress.is_probing and progress.matched >= self._log.begin
+            place = progress.matched if is_kept else progress.next
+            yield self._append(progress, place, place, now)
+
+    def _append(self, progress: FollowerProgress, begin: int, end: int, now: int) -> Append:
+        log = self._log
+        return Append(
+            self._own, self._term, now, begin, end, log.terms.before(begin), log.commit, progress.run,
+            log.terms.between(begin, end), log.memberships.between(begin, end),
+        )  # fmt: skip
+
+    def _restart(self, now: int) -> Restart:
+        log = self._log
+        rows = log.terms.rows, log.memberships.rows
+        terms, memberships = (tuple(row for row in of if row.start < log.begin) for of in rows)
+        return Restart(self._own, self._term, now, log.begin, terms, memberships)  # type: ignore[arg-type]
+
+
+def _majority_has(values: list[int], membership: Membership) -> int:
+    """Return the largest value that a majority of voters has reached."""
+    return sorted(values, reverse=True)[membership.majority - 1]

@@ -1,0 +1,110 @@
+"""The log of a member as its group sees it: offsets, terms and memberships, without a byte."""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from cometmq.replication.group.history import History, Row, Value, first_difference
+from cometmq.replication.group.messages import Append, Membership
+
+
+class GroupLog:
+    """Offsets of a log, and who led and belonged to the group at each.
+
+    Attributes:
+        begin: Offset of the first byte.
+        end: Offset at which the log ends.
+        stable: Offset up to which it is stored as safely as an acknowledgement requires.
+        commit: Offset up to which it is known to be committed: no later leader lacks it.
+        generation: Number of times that the end went back. What was flushed of an earlier generation proves nothing.
+        terms: Terms; 0 before the first leader.
+        memberships: Memberships. The last one applies, whether it is committed or not.
+    """
+
+    def __init__(
+        self,
+        begin: int,
+        end: int,
+        *,
+        membership: Membership,
+        terms: Iterable[Row[int]] = (),
+        memberships: Iterable[Row[Membership]] = (),
+    ) -> None:
+        """Take over a stored log, all of which is stable. Rows that were stored before their bytes, which a crash removed, go."""
+        self.begin = begin
+        self.end = end
+        self.stable = end
+        self.commit = begin
+        self.generation = 0
+        self.terms = History(0, terms)
+        self.memberships = History(membership, memberships)
+        self.forget_unwritten()
+
+    @property
+    def last_term(self) -> int:
+        """The term of the last byte."""
+        return self.terms.before(self.end)
+
+    @property
+    def membership(self) -> Membership:
+        """The membership that applies now."""
+        return self.memberships.last
+
+    def is_covered_by(self, last_term: int, end: int) -> bool:
+        """Return whether a log with that last term and end has all that this one has; the term decides first (Raft 5.4.1)."""
+        return (last_term, end) >= (self.last_term, self.end)
+
+    def matches(self, append: Append) -> bool:
+        """Return whether a leader's part fits: there is no gap, and the byte before it is of the same term."""
+        if append.begin > self.end or append.begin < self.begin:
+            return False
+        return append.begin == self.begin or self.terms.before(append.begin) == append.before
+
+    def difference(self, append: Append) -> int:
+        """Return the offset from which on a part that matches is not in this log, at most the part's end."""
+        overlap = min(append.end, self.end)
+        ours = self.terms.between(append.begin, overlap)
+        return first_difference(ours, append.terms, overlap)
+
+    def truncate(self, end: int) -> None:
+        """Remove everything from `end` on, which must not be committed."""
+        assert end >= self.commit, f"committed up to {self.commit}, to be cut at {end}"
+        self.end = end
+        self.stable = min(self.stable, end)
+        self.generation += 1
+        self.forget_unwritten()
+
+    def forget_unwritten(self) -> None:
+        """Remove the terms and memberships of which the log has no byte."""
+        self.terms.cut(self.end)
+        self.memberships.cut(self.end)
+
+    def extend(self, append: Append) -> bool:
+        """Add the bytes of a part that matches, from this log's end on; return whether a term or membership begins there."""
+        has_new = _add_from(self.end, append.terms, self.terms)
+        has_new |= _add_from(self.end, append.memberships, self.memberships)
+        self.end = append.end
+        return has_new
+
+    def restart(
+        self, begin: int, terms: Iterable[Row[int]], memberships: Iterable[Row[Membership]]
+    ) -> None:
+        """Become an empty log that begins at `begin`, where everything before is committed."""
+        assert begin >= self.commit, f"committed up to {self.commit}, to begin at {begin}"
+        self.begin = self.end = self.stable = self.commit = begin
+        self.generation += 1
+        self.terms = History(0, terms)
+        self.memberships = History(self.membership, memberships)
+
+    def drop_before(self, begin: int) -> None:
+        """Remove everything before `begin`, by retention."""
+        assert self.begin <= begin <= self.commit
+        self.begin = begin
+        self.terms.drop_before(begin)
+        self.memberships.drop_before(begin)
+
+
+def _add_from(start: int, rows: tuple[Row[Value], ...], history: History[Value]) -> bool:
+    """Add to a history, which ends at `start`, the rows that apply from there on; return whether there are new ones."""
+    first = max(bisect_right(rows, start, key=lambda row: row.start) - 1, 0)
+    added = [history.add(max(row.start, start), row.value) for row in rows[first:]]
+    return any(added)

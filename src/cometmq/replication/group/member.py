@@ -1,0 +1,521 @@
+"""One member of a group: it follows, stands for election or leads. A state machine without I/O, clock and chance.
+
+It is Raft (Ongaro's thesis) with pre-votes, a leader's lease and changes of one member at a time. Its log index is the
+byte offset in the commit log, so that the log stays an ordinary RocketMQ store. The caller steps the machine with
+messages and times, and then does what `ready` returns, in the order of the fields of `Ready`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from typing import NamedTuple
+
+from cometmq.replication.group.followers import Followers
+from cometmq.replication.group.group_log import GroupLog
+from cometmq.replication.group.messages import (
+    Append,
+    AppendAnswer,
+    Membership,
+    Message,
+    Restart,
+    TakeOver,
+    VoteAnswer,
+    VoteRequest,
+)
+from cometmq.replication.group.timing import Timing
+
+# Rows of terms in an answer that did not match. If the logs part earlier, the next answer has the rows before.
+_TERMS_MAX = 256
+
+
+class RaftRole(Enum):
+    """Part that a member plays in its term."""
+
+    FOLLOWER = auto()
+    ASKING = auto()  # Asks if an election would succeed.
+    CANDIDATE = auto()
+    LEADER = auto()
+
+
+class NotAllowed(Exception):
+    """A member cannot do what its caller asks for now; the text says why."""
+
+
+class HardState(NamedTuple):
+    """State that a member must not forget: it is flushed before any message that depends on it.
+
+    Attributes:
+        term: Latest term that it knows.
+        voted_for: RaftMember that it voted for in this term; empty if none.
+        run: Number of times that it was started.
+        is_sure: False after a crash of the machine that may have removed acknowledged bytes, until it has them again.
+    """
+
+    term: int = 0
+    voted_for: str = ""
+    run: int = 0
+    is_sure: bool = True
+
+
+class Write(NamedTuple):
+    """Bytes for the log.
+
+    Attributes:
+        offset: Where they go: the end of the log.
+        skip: Number of bytes of the part that the log already has.
+        part: The part that has them.
+    """
+
+    offset: int
+    skip: int
+    part: Append
+
+
+@dataclass(slots=True)
+class Ready:
+    """Actions for the caller, in this order.
+
+    Attributes:
+        hard: To be flushed.
+        truncate_to: The log is to be truncated to this offset and flushed.
+        restart_at: The log is to be emptied; it begins at this offset then.
+        has_new_rows: Terms and memberships of the log are to be flushed.
+        writes: To be appended to the log. `RaftMember.stored` reports how far they are stable.
+        record: Term and membership, which the leader must append as a record of the group's own; then `RaftMember.appended`.
+        messages: To be sent, each with its receiver.
+    """
+
+    hard: HardState | None = None
+    truncate_to: int | None = None
+    restart_at: int | None = None
+    has_new_rows: bool = False
+    writes: list[Write] = field(default_factory=list)
+    record: tuple[int, Membership] | None = None
+    messages: list[tuple[str, Message]] = field(default_factory=list)
+
+
+class RaftMember:
+    """A member of a group.
+
+    Args:
+        own: Its id.
+        log: Its log as it is stored.
+        hard: Its state as it was stored, with a `run` that is larger than ever before.
+        timing: Periods and sizes, which all members share.
+        cut: As of `Followers`.
+        chance: Returns a random number from 0 to 1.
+        now: Time in ms, by a clock that goes on while the machine or this process is suspended.
+
+    Attributes:
+        role: The part that it plays.
+        leader: Id of the leader of its term; empty if unknown.
+        log: Its log.
+        hard: Its state, which may have to be flushed.
+    """
+
+    def __init__(
+        self,
+        own: str,
+        log: GroupLog,
+        hard: HardState,
+        *,
+        timing: Timing,
+        cut: Callable[[int, int], int],
+        chance: Callable[[], float],
+        now: int,
+    ) -> None:
+        self.own = own
+        self.log = log
+        self.hard = hard
+        self.role = RaftRole.FOLLOWER
+        self.leader = ""
+        self._timing = timing
+        self._cut = cut
+        self._chance = chance
+        self._ready = Ready(hard=hard)
+        # It may have heard a leader before it was started, unless there has been none.
+        self._heard_at = now if hard.term else None
+        self._led_since = 0
+        self._elect_at = self._next_election(now) if hard.term else self._soon(now)
+        self._beat_at = 0
+        self._last_stamp = 0  # Of the leader's latest part.
+        self._matched = 0  # Offset up to which the log is known to be the leader's.
+        self._votes: dict[str, bool] = {}  # Who granted, and whether the vote is sure.
+        self._followers = self._new_followers()
+        self._successor = ""
+
+    # Read by the caller.
+
+    @property
+    def term(self) -> int:
+        """The term."""
+        return self.hard.term
+
+    @property
+    def has_begun(self) -> bool:
+        """True if this member leads and has committed a record of its term, so that it knows all that is committed."""
+        return self.role is RaftRole.LEADER and self._has_committed_own
+
+    @property
+    def may_append(self) -> bool:
+        """Whether the caller may append records: this member leads and is not handing over."""
+        return self.role is RaftRole.LEADER and not self._successor and not self._ready.record
+
+    def may_answer(self, now: int) -> bool:
+        """Return whether committed records may be acknowledged: no other leader can have been elected.
+
+        The caller asks after everything that an acknowledgement waits for, flushes included, with the time of that moment.
+        """
+        return self.has_begun and now < self._followers.lease_until(now)
+
+    def lease_until(self, now: int) -> int:
+        """Return the time in ms at which the lease ends."""
+        return self._followers.lease_until(now)
+
+    def wake_at(self) -> int:
+        """Return the time in ms at which `tick` has work."""
+        return self._beat_at if self.role is RaftRole.LEADER else self._elect_at
+
+    def ready(self) -> Ready:
+        """Return the actions since the last call. The caller does them before it reports another event."""
+        ready, self._ready = self._ready, Ready()
+        return ready
+
+    # Events.
+
+    def tick(self, now: int) -> None:
+        """Send heartbeats or stand for election, if that is due."""
+        if self.role is RaftRole.LEADER:
+            if not self._followers.has_quorum(now, self._led_since):
+                self._follow(self.term, "", now)
+            elif now >= self._beat_at:
+                self._beat(now)
+        elif now >= self._elect_at:
+            self._ask(now)
+
+    def leader_is_gone(self, now: int) -> None:
+        """Stand for election soon: the leader's process has ended, as its machine refuses connections to its port."""
+        if self.role is RaftRole.FOLLOWER and self.leader:
+            self.leader = ""
+            self._heard_at = None
+            self._elect_at = self._soon(now)
+
+    def step(self, message: Message, now: int) -> None:
+        """Handle a message of another member."""
+        match message:
+            case VoteRequest():
+                self._vote(message, now)
+            case VoteAnswer():
+                self._take_vote(message, now)
+            case Append() | Restart():
+                self._take_part(message, now)
+            case AppendAnswer():
+                self._take_answer(message, now)
+            case TakeOver():
+                if message.term == self.term and self.role is RaftRole.FOLLOWER:
+                    self._stand(now, is_forced=True)
+
+    def appended(self, end: int, now: int) -> None:
+        """Report that the leader's log ends at `end` now."""
+        assert self.role is RaftRole.LEADER
+        assert end >= self.log.end
+        self.log.end = end
+        self._send_parts(now)
+
+    def stored(self, end: int, generation: int, now: int) -> None:
+        """Report that the log is stable up to `end`, as it was when it had that `GroupLog.generation`."""
+        if generation != self.log.generation or end <= self.log.stable:
+            return
+        assert end <= self.log.end
+        self.log.stable = end
+        if self.role is RaftRole.LEADER:
+            self._commit(now)
+        elif self.leader:
+            self._answer(self.leader, is_matching=True)
+
+    def hand_over(self, to: str, now: int) -> None:
+        """Let another voter lead, once it has the whole log. Nothing is appended meanwhile.
+
+        Raises:
+            NotAllowed: This member does not lead, or the other cannot.
+        """
+        if self.role is not RaftRole.LEADER:
+            raise NotAllowed(f"{self.own} is not the leader, {self.leader or 'nobody'} is")
+        if to == self.own or to not in self.log.membership.voters:
+            raise NotAllowed(
+                f"{to} cannot lead, the other voters are "
+                f"{', '.join(each for each in self.log.membership.voters if each != self.own)}"
+            )
+        self._successor = to
+        self._hand_over_if_ready(now)
+
+    def stay(self) -> None:
+        """Give up handing over, because it takes too long."""
+        self._successor = ""
+
+    def change(self, membership: Membership) -> None:
+        """Change the members, as soon as the record that `ready` asks for is appended.
+
+        Raises:
+            NotAllowed: This member does not lead, the last change is not committed, or more than one voter changes.
+        """
+        if not self.has_begun or not self.may_append:
+            raise NotAllowed(f"{self.own} does not lead the group, or not long enough")
+        if self.log.memberships.start_of_last() >= max(self.log.commit, 1):
+            raise NotAllowed("the last change of members is not committed yet; try again")
+        if len(set(membership.voters) ^ set(self.log.membership.voters)) > 1:
+            raise NotAllowed("members change one at a time")
+        if not membership.voters:
+            raise NotAllowed("the last voter cannot leave")
+        self._write_record(membership)
+
+    # Elections.
+
+    def _next_election(self, now: int) -> int:
+        spread = int(self._chance() * self._timing.election_spread_ms)
+        return now + self._timing.election_ms + spread
+
+    def _soon(self, now: int) -> int:
+        return now + int(self._chance() * self._timing.beat_ms)
+
+    def _ask(self, now: int) -> None:
+        """Ask the others if an election would succeed."""
+        self._elect_at = self._next_election(now)
+        if self.own not in self.log.membership.voters:
+            return
+        self.role, self.leader, self._heard_at = RaftRole.ASKING, "", None
+        self._campaign(VoteRequest(self.own, self.term + 1, *self._position, is_pre=True), now)
+
+    def _stand(self, now: int, *, is_forced: bool) -> None:
+        """Begin a term and ask for votes."""
+        self._elect_at = self._next_election(now)
+        self.role, self.leader, self._heard_at = RaftRole.CANDIDATE, "", None
+        self._keep(self.hard._replace(term=self.term + 1, voted_for=self.own))
+        self._campaign(
+            VoteRequest(self.own, self.term, *self._position, is_forced=is_forced), now
+        )
+
+    @property
+    def _position(self) -> tuple[int, int]:
+        return self.log.last_term, self.log.end
+
+    def _campaign(self, request: VoteRequest, now: int) -> None:
+        self._votes = {self.own: self.hard.is_sure}
+        for each in self.log.membership.voters:
+            if each != self.own:
+                self._send(each, request)
+        self._count(now)
+
+    def _vote(self, request: VoteRequest, now: int) -> None:
+        if not request.is_forced and self._hears_leader(now):
+            self._send(request.sender, self._refusal(request))
+            return
+        if request.term > self.term and not request.is_pre:
+            self._follow(request.term, "", now)
+        is_free = request.is_pre or self.hard.voted_for in ("", request.sender)
+        is_granted = (
+            request.term >= self.term + request.is_pre
+            and is_free
+            and self.role is not RaftRole.LEADER
+            and self.log.is_covered_by(request.last_term, request.end)
+        )
+        if not is_granted:
+            self._send(request.sender, self._refusal(request))
+            return
+        if not request.is_pre:
+            self._keep(self.hard._replace(voted_for=request.sender))
+            self._elect_at = self._next_election(now)
+        answer = VoteAnswer(
+            self.own, request.term, request.is_pre, is_granted=True, is_sure=self.hard.is_sure
+        )
+        self._send(request.sender, answer)
+
+    def _hears_leader(self, now: int) -> bool:
+        if self.role is RaftRole.LEADER:
+            return self._followers.has_quorum(now, self._led_since)
+        return self._heard_at is not None and now < self._heard_at + self._timing.election_ms
+
+    def _refusal(self, request: VoteRequest) -> VoteAnswer:
+        return VoteAnswer(
+            self.own, self.term, request.is_pre, is_granted=False, is_sure=self.hard.is_sure
+        )
+
+    def _take_vote(self, answer: VoteAnswer, now: int) -> None:
+        if not answer.is_granted:
+            if answer.term > self.term:
+                self._follow(answer.term, "", now)
+            return
+        asked = {
+            RaftRole.ASKING: (True, self.term + 1),
+            RaftRole.CANDIDATE: (False, self.term),
+        }
+        if asked.get(self.role) == (answer.is_pre, answer.term):
+            self._votes[answer.sender] = answer.is_sure
+            self._count(now)
+
+    def _count(self, now: int) -> None:
+        """Go on if enough voters granted: a majority that is sure of its log, or all."""
+        voters = self.log.membership.voters
+        sure = sum(self._votes.get(each, False) for each in voters)
+        if sure < self.log.membership.majority and not self._votes.keys() >= set(voters):
+            return
+        if self.role is RaftRole.ASKING:
+            self._stand(now, is_forced=False)
+        else:
+            self._lead(now)
+
+    # Leading.
+
+    def _lead(self, now: int) -> None:
+        self.role, self.leader = RaftRole.LEADER, self.own
+        self._led_since = now
+        self._successor = ""
+        self._followers = self._new_followers()
+        self._matched = self.log.end
+        if not self.hard.is_sure:
+            self._keep(self.hard._replace(is_sure=True))
+        self.log.terms.add(self.log.end, self.term)
+        self._write_record(self.log.membership)
+        self._beat(now)
+
+    def _new_followers(self) -> Followers:
+        return Followers(self.own, self.term, self.log, self._timing, self._cut)
+
+    def _write_record(self, membership: Membership) -> None:
+        self.log.memberships.add(self.log.end, membership)
+        self._ready.has_new_rows = True
+        self._ready.record = self.term, membership
+
+    def _beat(self, now: int) -> None:
+        self._beat_at = now + self._timing.beat_ms
+        for each in self._followers.others:
+            self._send_to(each, now, is_beat=True)
+
+    def _send_parts(self, now: int) -> None:
+        for each in self._followers.others:
+            self._send_to(each, now, is_beat=False)
+
+    def _send_to(self, member: str, now: int, *, is_beat: bool) -> None:
+        for part in self._followers.parts(member, now, is_beat=is_beat):
+            self._send(member, part)
+
+    def _take_answer(self, answer: AppendAnswer, now: int) -> None:
+        if answer.term > self.term:
+            self._follow(answer.term, "", now)
+        if self.role is not RaftRole.LEADER or answer.term != self.term or not answer.stamp:
+            return
+        self._followers.answered(answer)
+        self._commit(now)
+        if self.role is RaftRole.LEADER:
+            self._send_to(answer.sender, now, is_beat=not answer.is_matching)
+            self._hand_over_if_ready(now)
+
+    def _commit(self, now: int) -> None:
+        end = self._followers.committed()
+        if end <= self.log.commit:
+            return
+        self.log.commit = end
+        if self.own not in self.log.membership.voters and self._is_membership_committed:
+            self._beat(now)  # The others learn that they are committed.
+            self._follow(self.term, "", now)
+
+    @property
+    def _is_membership_committed(self) -> bool:
+        return self.log.memberships.start_of_last() < self.log.commit
+
+    @property
+    def _has_committed_own(self) -> bool:
+        return self.log.terms.before(self.log.commit) == self.term
+
+    def _hand_over_if_ready(self, now: int) -> None:
+        to = self._successor
+        if to and self.has_begun and self._followers[to].stable == self.log.end:
+            # From here on its lease is worth nothing, as voters do not wait for it. So it never leads in this term again.
+            self._follow(self.term, "", now)
+            self._heard_at = None
+            self._send(to, TakeOver(self.own, self.term))
+
+    # Following.
+
+    def _follow(self, term: int, leader: str, now: int) -> None:
+        if self.role is RaftRole.LEADER or leader != self.leader or term != self.term:
+            self._matched = self.log.commit
+            self._last_stamp = 0
+        if self.role is not RaftRole.FOLLOWER:
+            self._elect_at = self._next_election(now)
+        if self.role is RaftRole.LEADER:
+            self.log.forget_unwritten()
+            self._ready.has_new_rows, self._ready.record = True, None
+        if term > self.term:
+            self._keep(self.hard._replace(term=term, voted_for=""))
+        self.role, self.leader = RaftRole.FOLLOWER, leader
+        self._successor = ""
+
+    def _take_part(self, part: Append | Restart, now: int) -> None:
+        if part.term < self.term:
+            self._answer(part.sender, is_matching=False, stamp=0)
+            return
+        assert self.role is not RaftRole.LEADER or part.term > self.term, (
+            "two leaders of one term"
+        )
+        self._follow(part.term, part.sender, now)
+        self._heard_at = now
+        self._elect_at = self._next_election(now)
+        self._last_stamp = max(self._last_stamp, part.stamp)
+        if isinstance(part, Restart):
+            self._restart(part)
+        elif not self.log.matches(part):
+            self._answer(part.sender, is_matching=False, stamp=part.stamp, before=part.begin)
+            return
+        else:
+            self._accept(part)
+        self._answer(part.sender, is_matching=True, stamp=part.stamp)
+
+    def _accept(self, part: Append) -> None:
+        log = self.log
+        start = log.difference(part)
+        if start < part.end:
+            if start < log.end:
+                assert not self._ready.writes, "the caller has not taken what is ready"
+                log.truncate(start)
+                self._ready.has_new_rows = True
+                self._ready.truncate_to = start
+                self._matched = min(self._matched, start)
+            self._ready.writes.append(Write(start, start - part.begin, part))
+            self._ready.has_new_rows |= log.extend(part)
+        self._matched = max(self._matched, part.end)
+        log.commit = max(log.commit, min(part.commit, self._matched))
+        has_committed = part.commit > 0 and log.terms.before(log.commit) == part.term
+        if (
+            not self.hard.is_sure
+            and has_committed
+            and self._matched >= part.commit
+            and part.seen_run == self.hard.run
+        ):
+            self._keep(self.hard._replace(is_sure=True))
+
+    def _restart(self, part: Restart) -> None:
+        if part.begin <= self.log.commit:
+            return
+        self.log.restart(part.begin, part.terms, part.memberships)
+        self._matched = part.begin
+        self._ready.restart_at = part.begin
+        self._ready.has_new_rows = True
+
+    def _answer(
+        self, to: str, *, is_matching: bool, stamp: int | None = None, before: int = 0
+    ) -> None:
+        answer = AppendAnswer(
+            self.own, self.term, self._last_stamp if stamp is None else stamp, is_matching,
+            self._matched, min(self._matched, self.log.stable), self.hard.run,
+        )  # fmt: skip
+        if not is_matching and stamp:
+            rows = tuple(row for row in self.log.terms.rows if row.start < before)[-_TERMS_MAX:]
+            answer = replace(answer, end=self.log.end, terms=rows)
+        self._send(to, answer)
+
+    def _keep(self, hard: HardState) -> None:
+        self.hard = self._ready.hard = hard
+
+    def _send(self, to: str, message: Message) -> None:
+        self._ready.messages.append((to, message))

@@ -1,0 +1,155 @@
+"""Messages between members of a group. The network may lose, delay, repeat and reorder them."""
+
+from dataclasses import dataclass
+
+from cometmq.replication.group.history import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Members of a group, by dLegerSelfId.
+
+    Attributes:
+        voters: Members of which a majority elects leaders and acknowledges records.
+        learners: Members that only copy the log: new ones, until they have caught up.
+    """
+
+    voters: tuple[str, ...]
+    learners: tuple[str, ...] = ()
+
+    @property
+    def majority(self) -> int:
+        """Number of voters that is a majority."""
+        return len(self.voters) // 2 + 1
+
+    @property
+    def everyone(self) -> tuple[str, ...]:
+        """All members."""
+        return self.voters + self.learners
+
+
+@dataclass(frozen=True, slots=True)
+class VoteRequest:
+    """A candidate asks for a vote. A voter grants it only if the candidate's log is not behind its own.
+
+    Attributes:
+        term: Term that the candidate wants to lead; with `is_pre`, it has not begun it yet.
+        last_term: Term of the last byte of its log, which is compared first.
+        end: End of its log, as an offset.
+        is_pre: Whether it only asks if an election would succeed (Raft thesis, 9.6).
+        is_forced: Whether the leader handed over, so that having heard it recently is no reason to refuse.
+    """
+
+    sender: str
+    term: int
+    last_term: int
+    end: int
+    is_pre: bool = False
+    is_forced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VoteAnswer:
+    """The answer to a `VoteRequest`.
+
+    Attributes:
+        term: If granted, the term of the request, otherwise the voter's.
+        is_sure: False if the voter may have lost records that it acknowledged; its vote counts only if all are granted.
+    """
+
+    sender: str
+    term: int
+    is_pre: bool
+    is_granted: bool
+    is_sure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """A leader sends a part of its log, or only a heartbeat if `begin` is `end`.
+
+    Attributes:
+        term: Term of the leader.
+        stamp: The leader's clock in ms when it sent this; the answer returns it, which extends the leader's lease.
+        begin: Offset of the part's first byte, which is the first of a record.
+        end: Offset at which it ends.
+        before: Term of the byte before `begin`. A follower's log that has another one there differs earlier.
+        commit: The leader's commit offset.
+        seen_run: The receiver's run of which the leader has an answer; 0 if it has none.
+        terms: The terms of the part, as `History.between` returns them.
+        memberships: The same of its memberships.
+        content: The part's bytes; the machine does not look at them.
+    """
+
+    sender: str
+    term: int
+    stamp: int
+    begin: int
+    end: int
+    before: int
+    commit: int
+    seen_run: int
+    terms: tuple[Row[int], ...] = ()
+    memberships: tuple[Row[Membership], ...] = ()
+    content: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A leader tells a follower that its log no longer has the bytes which the follower needs next.
+
+    Attributes:
+        term: Term of the leader.
+        stamp: As of an `Append`.
+        begin: Offset at which the leader's log begins; the follower's begins there anew, without a byte.
+        terms: The leader's terms up to there.
+        memberships: Its memberships up to there.
+    """
+
+    sender: str
+    term: int
+    stamp: int
+    begin: int
+    terms: tuple[Row[int], ...]
+    memberships: tuple[Row[Membership], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AppendAnswer:
+    """The answer to an `Append` or a `Restart`.
+
+    Attributes:
+        term: Term of the follower; a higher one ends the leader's.
+        stamp: That of the request, or of the last one if records have become stable since; 0 if its term was over.
+        is_matching: Whether the part fitted the follower's log.
+        matched: Offset up to which the log is known to be the leader's.
+        stable: Offset up to which it is also stored as safely as an acknowledgement requires.
+        run: Number of the follower's run. What an earlier run acknowledged may be lost, so the leader ignores its answers.
+        end: If it did not match, the end of the follower's log.
+        terms: If it did not match, the last terms of the follower's log.
+    """
+
+    sender: str
+    term: int
+    stamp: int
+    is_matching: bool
+    matched: int
+    stable: int
+    run: int
+    end: int = 0
+    terms: tuple[Row[int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """A leader that has stepped down asks a follower with its whole log to stand for election at once.
+
+    Attributes:
+        term: The term that the leader led; the request is void in any other.
+    """
+
+    sender: str
+    term: int
+
+
+Message = VoteRequest | VoteAnswer | Append | AppendAnswer | Restart | TakeOver

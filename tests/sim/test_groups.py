@@ -1,0 +1,85 @@
+"""Groups under faults by seeds: `make sim` runs more of them."""
+
+import pytest
+
+from cometmq.replication.group.member import RaftRole
+from tests.sim.group import Group
+from tests.sim.host import Host
+from tests.sim.planted import FOUND_BY, planted
+from tests.sim.scenes import SCENES
+
+
+@pytest.mark.parametrize("seed", range(1, 41))
+def test_a_storm_loses_nothing(seed):
+    group = SCENES["storm"](seed)
+    assert group.checks.leaders
+
+
+@pytest.mark.parametrize("scene", [name for name in SCENES if name != "storm"])
+def test_what_users_of_dledger_met_loses_nothing(scene):
+    for seed in range(1, 4):
+        assert SCENES[scene](seed).checks.acknowledged_count
+
+
+def test_a_seed_repeats_its_run():
+    first, second, other = (SCENES["storm"](seed).world.trace for seed in (7, 7, 8))
+    assert first == second
+    assert first != other
+
+
+@pytest.mark.parametrize(("bug", "scene", "seed"), FOUND_BY)
+def test_a_planted_bug_is_found(bug, scene, seed):
+    SCENES[scene](seed)
+    with planted(bug), pytest.raises(AssertionError):
+        SCENES[scene](seed)
+
+
+def test_a_group_whose_machines_all_lost_power_comes_back_when_all_are_there():
+    group = Group(1, is_sync_flush=False)
+    group.run(3_000)
+    hosts = [*group.hosts.values()]
+    for host in hosts:
+        host.cut_power()
+    for host in hosts[:2]:
+        host.start()
+    group.run(10_000)
+    assert not group.is_led, "two of three that may have lost records lead"
+    hosts[2].start()
+    group.run(5_000)
+    assert isinstance(group.leader, Host)
+    assert all(host.is_sure for host in hosts)
+
+
+def test_handing_over_takes_no_time_out():
+    group = Group(1, is_sync_flush=True)
+    group.run(3_000)
+    old = group.leader
+    assert old is not None
+    group.hand_over(group.follower.own)
+    group.run(300)
+    assert group.leader not in (old, None)
+
+
+def test_a_group_of_one_leads_itself():
+    group = Group(1, voters=1)
+    group.run(500)
+    group.write(3)
+    group.run(500)
+    assert group.checks.acknowledged_count == 3
+
+
+def test_a_member_that_was_removed_does_not_disturb_the_group():
+    group = Group(3, voters=3, is_sync_flush=True)
+    group.run(3_000)
+    gone = group.follower
+    kept = tuple(name for name in group.hosts if name != gone.own)
+    assert group.leader is not None
+    assert group.leader.member is not None
+    group.change(type(group.leader.member.log.membership)(kept))
+    group.run(20_000)
+    leader = group.leader
+    assert leader is not None
+    assert leader.member is not None
+    assert leader.member.role is RaftRole.LEADER
+    assert len(group.checks.leaders) == 1
+    assert leader.member.log.membership.voters == kept
