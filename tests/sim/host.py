@@ -11,12 +11,12 @@ from functools import partial
 from cometmq.replication.group.group_log import GroupLog
 from cometmq.replication.group.member import HardState, RaftMember, RaftRole, Ready
 from cometmq.replication.group.messages import Append, Membership, Message
-from cometmq.replication.group.timing import Timing
+from cometmq.replication.group.timing import GroupTiming
 from tests.sim.checks import Checks
 from tests.sim.disk import Disk, Record
 from tests.sim.world import Clock, World
 
-TIMING = Timing(part_size=600, window_size=3_000)
+TIMING = GroupTiming(part_size=600, window_size=3_000)
 RECORD_SIZE = 64  # Size of a record of the group's own.
 
 

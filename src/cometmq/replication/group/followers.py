@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from cometmq.replication.group.group_log import GroupLog
 from cometmq.replication.group.history import History, shared_end
 from cometmq.replication.group.messages import Append, AppendAnswer, Membership, Restart
-from cometmq.replication.group.timing import Timing
+from cometmq.replication.group.timing import GroupTiming
 
 _NEVER = (
     -1
@@ -52,7 +52,7 @@ class Followers:
         own: str,
         term: int,
         log: GroupLog,
-        timing: Timing,
+        timing: GroupTiming,
         cut: Callable[[int, int], int],
     ) -> None:
         self._own = own

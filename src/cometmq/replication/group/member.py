@@ -22,7 +22,7 @@ from cometmq.replication.group.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from cometmq.replication.group.timing import Timing
+from cometmq.replication.group.timing import GroupTiming
 
 # Rows of terms in an answer that did not match. If the logs part earlier, the next answer has the rows before.
 _TERMS_MAX = 256
@@ -119,7 +119,7 @@ class RaftMember:
         log: GroupLog,
         hard: HardState,
         *,
-        timing: Timing,
+        timing: GroupTiming,
         cut: Callable[[int, int], int],
         chance: Callable[[], float],
         now: int,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class GroupTiming:
     """Periods in ms and sizes in bytes.
 
     Attributes:
