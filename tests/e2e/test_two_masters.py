@@ -52,7 +52,10 @@ def send_to(address: str, body: bytes = b"x") -> tuple[int, str]:
 
 def copied(folder: Path) -> bool:
     config = folder / "slave" / "store" / "config"
-    mark, topics = config / "slaveMark.json", config / "topics.json"  # In the opposite order of writing.
+    mark, topics = (
+        config / "slaveMark.json",
+        config / "topics.json",
+    )  # In the opposite order of writing.
     if not mark.exists() or not json.loads(mark.read_text())["logEnd"]:
         return False
     if TOPIC not in topics.read_text():

@@ -47,7 +47,7 @@ from tests.operate.watched import (
 from tests.support import certificates
 from tests.support.frames import ask
 from tests.support.iofault import Fault
-from tests.support.processes import Program, wait_until
+from tests.support.processes import Program, is_known_to, wait_until
 
 # A topic of the one broker, and two of the other.
 AT_A, AT_B, MAILS = "of-a", "of-b", "mails"
@@ -166,7 +166,12 @@ def resolve(world: Watched) -> None:
     try:
         wait_until(have_resolved, seconds=PATIENCE_SECONDS, what="an end of all alerts")
     except TimeoutError:
-        raise TimeoutError(f"not resolved: {left}") from None
+        causes = [
+            each["metric"]
+            for each in world.prometheus.ask('ALERTS{alertstate="firing"}')
+            if each["metric"]["alertname"] in left
+        ]
+        raise TimeoutError(f"not resolved: {causes}") from None
 
 
 def test_the_rules_are_valid_and_only_their_times_differ_here(tmp_path: Path) -> None:
@@ -364,6 +369,12 @@ def test_each_alert_fires_and_resolves(busy: Watched) -> None:
     busy.brokers["d"].stop()
     busy.brokers["d"] = busy.broker_d().start()
     busy.brokers["a"].start()
+    masters = [busy.brokers[name].address for name in ("a", "b", "d")]
+    for each in busy.names:  # The client may ask either, and one has just begun.
+        wait_until(
+            lambda: all(is_known_to(each.address, master) for master in masters),  # noqa: B023
+            seconds=PATIENCE_SECONDS, what="all masters at both nameservers",
+        )  # fmt: skip
     with Admin(busy.nameservers) as admin:
         admin.delete_topic("%DLQ%mailing")
         admin.delete_group("fraud-check")
