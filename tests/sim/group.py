@@ -90,6 +90,10 @@ class Group:
         """Let so much simulated time pass."""
         self.world.run(self.world.now + ms)
 
+    def later(self, low_ms: float, high_ms: float, action: Callable[[], None]) -> None:
+        """Do something after a random time."""
+        self.world.after(self.world.chance.uniform(low_ms, high_ms), action)
+
     def cut_off(self, name: str, *, inwards: bool = True, outwards: bool = True) -> None:
         """Cut a member off from all others."""
         self.world.note("cut", name, inwards, outwards)

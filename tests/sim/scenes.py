@@ -31,7 +31,7 @@ def storm(seed: int) -> Group:
 
 def _kill(group: Group, host: Host) -> None:
     host.kill()
-    group.world.after(group.world.chance.uniform(10, 5_000), host.start)
+    group.later(10, 5_000, host.start)
 
 
 def _kill_leader(group: Group, host: Host) -> None:
@@ -44,7 +44,7 @@ def _cut_power(group: Group, host: Host) -> None:
     if not group.is_sync_flush and not all(each.is_sure for each in others):
         return
     host.cut_power()
-    group.world.after(group.world.chance.uniform(500, 6_000), host.start)
+    group.later(500, 6_000, host.start)
 
 
 def _cut_power_of_all(group: Group, _host: Host) -> None:
@@ -55,7 +55,7 @@ def _cut_power_of_all(group: Group, _host: Host) -> None:
 
 def _pause(group: Group, host: Host) -> None:
     host.pause()
-    group.world.after(group.world.chance.uniform(100, 4_000), host.resume)
+    group.later(100, 4_000, host.resume)
 
 
 def _pause_leader(group: Group, host: Host) -> None:
@@ -65,14 +65,14 @@ def _pause_leader(group: Group, host: Host) -> None:
 def _cut_off(group: Group, host: Host) -> None:
     way = group.world.chance.choice([(True, True), (True, False), (False, True)])
     group.cut_off(host.own, inwards=way[0], outwards=way[1])
-    group.world.after(group.world.chance.uniform(200, 6_000), group.rejoin)
+    group.later(200, 6_000, group.rejoin)
 
 
 def _cut_one_pair(group: Group, host: Host) -> None:
     other = group.world.chance.choice([*group.hosts])
     group.world.note("cut pair", host.own, other)
     group.world.cuts |= {(host.own, other), (other, host.own)}
-    group.world.after(group.world.chance.uniform(200, 6_000), group.rejoin)
+    group.later(200, 6_000, group.rejoin)
 
 
 def _fail_disk(group: Group, host: Host) -> None:
@@ -83,7 +83,7 @@ def _fail_disk(group: Group, host: Host) -> None:
         host.disk.is_failing = False
         host.start()
 
-    group.world.after(group.world.chance.uniform(500, 4_000), mended)
+    group.later(500, 4_000, mended)
 
 
 def _trim(group: Group, host: Host) -> None:

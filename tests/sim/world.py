@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 
@@ -88,7 +88,7 @@ class Clock:
 
     world: World
     rate: float = 1.0
-    offset: float = field(default=0.0)
+    offset: float = 0.0
 
     def now(self) -> int:
         """Return its time in ms."""

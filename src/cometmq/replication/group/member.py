@@ -168,10 +168,6 @@ class RaftMember:
         """
         return self.has_begun and now < self._followers.lease_until(now)
 
-    def lease_until(self, now: int) -> int:
-        """Return the time in ms at which the lease ends."""
-        return self._followers.lease_until(now)
-
     def wake_at(self) -> int:
         """Return the time in ms at which `tick` has work."""
         return self._beat_at if self.role is RaftRole.LEADER else self._elect_at
