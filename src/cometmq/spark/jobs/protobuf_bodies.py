@@ -2,7 +2,8 @@
 
 A field that is not set is null if its presence is tracked, and otherwise its default. uint32 becomes BIGINT and uint64
 DECIMAL(20), so that no value changes; an enum its name, or its number if it has no name; `google.protobuf.Timestamp` a
-TIMESTAMP. Unknown fields are ignored, as by every Protobuf reader. Recursive messages are not supported.
+TIMESTAMP, cut to microseconds, because Spark has no nanoseconds. Unknown fields are ignored, as by every Protobuf
+reader. Recursive messages are not supported.
 """
 
 from collections.abc import Callable
