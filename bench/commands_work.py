@@ -16,7 +16,7 @@ from typing import Any
 from bench.load import run_loadgen
 from bench.store_work import QUEUES, ask_all, make_topics
 from bench.systems import COMETMQ, JAVA, Running, running
-from cometmq.client import PullConsumer
+from cometmq import PullConsumer
 from tests.interop import reference
 from tests.support.frames import json_frame
 

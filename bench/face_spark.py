@@ -16,7 +16,7 @@ from typing import Any, Self
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from cometmq.client import AsyncAdmin, AsyncProducer, Message
+from cometmq import AsyncAdmin, AsyncProducer, Message
 from cometmq.embedded import Embedded
 from cometmq.embedded.virtual import Virtual
 from cometmq.spark import session

@@ -28,7 +28,7 @@ from typing import Any
 from bench.clients import SCRIPT
 from bench.load import run_loadgen
 from bench.systems import COMETMQ, SETTINGS, running
-from cometmq.client import AsyncProducer, Message
+from cometmq import AsyncProducer, Message
 from tests.support import processes
 from tests.support.processes import Program
 

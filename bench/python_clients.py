@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 if TYPE_CHECKING:
-    from cometmq.client import AsyncProducer, StoredMessage
+    from cometmq import AsyncProducer, StoredMessage
 
 BODY = b"x" * 128
 WINDOW = 256
@@ -122,14 +122,14 @@ async def warmed(work: str, send: Send, seconds: float) -> Row:
 
 @asynccontextmanager
 async def our_producer(address: str, **settings: Any) -> AsyncIterator[AsyncProducer]:
-    from cometmq.client import AsyncProducer, ProducerSettings
+    from cometmq import AsyncProducer, ProducerSettings
 
     async with AsyncProducer(address, settings=ProducerSettings(**settings)) as producer:
         yield producer
 
 
 async def ours(work: str, address: str, seconds: float) -> Row:
-    from cometmq.client import Message
+    from cometmq import Message
 
     settings: dict[str, Any] = {}
     if work == "batched":
@@ -151,7 +151,7 @@ async def ours(work: str, address: str, seconds: float) -> Row:
 
 
 def our_blocking(address: str, seconds: float) -> Row:
-    from cometmq.client import Message, Producer
+    from cometmq import Message, Producer
 
     latencies = []
     with Producer(address) as producer:
@@ -166,7 +166,7 @@ def our_blocking(address: str, seconds: float) -> Row:
 
 def our_push(address: str, messages: int) -> Row:
     """Messages a second from the first call of a listener that does nothing to the last."""
-    from cometmq.client import ConsumeFrom, PushConsumer, PushSettings
+    from cometmq import ConsumeFrom, PushConsumer, PushSettings
 
     calls: list[tuple[float, int]] = []
     done = threading.Event()

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.backed import back_memory
 from bench.kafka import kafka, spark_jars
 from bench.systems import COMETMQ, KAFKA, running
-from cometmq.client import PullConsumer
+from cometmq import PullConsumer
 from cometmq.spark import session
 
 TOPIC = "Rows"

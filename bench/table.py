@@ -182,7 +182,7 @@ FACE_LINES = [
     Line("the same with a `shardingKey` column", "sink", "kept_key", 0.8, against=None, unit="x"),
     Line("`cdc`, a micro-batch of 10,000 changes in a table of 10 million keys: of writing the table", "changes", "of_whole", 0.05, against=None, at_least=False, unit="x"),
     Line("`cometmq --help`, processor time", "commands", "help_seconds", 0.35, against=None, at_least=False, unit=" s"),
-    Line("`import cometmq.client`, processor time", "commands", "import_seconds", 0.15, against=None, at_least=False, unit=" s"),
+    Line("`from cometmq import Producer`, processor time", "commands", "import_seconds", 0.15, against=None, at_least=False, unit=" s"),
 ]  # fmt: skip
 
 

@@ -15,8 +15,8 @@ from cometmq import (
     PushConsumer,
     PushSettings,
     StoredMessage,
-    decode_traces,
 )
+from cometmq.admin import decode_traces
 
 NAMESERVER = sys.argv[1] if len(sys.argv) > 1 else None  # None: NAMESRV_ADDR, or localhost.
 TRACES = (

@@ -9,7 +9,6 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "cometmq"
 ALLOWED = {
-    "__init__.py": "the errors of Python's own attributes of modules",
     "codec/fastjson.py": "the shortest digits of a float",
     "model/frozen.py": "the errors of Python's own frozen dataclasses",
     "model/later.py": "the error of Python's own attributes of modules",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     ConsumeFrom,
     ConsumerSettings,
     Message,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cometmq.client import Admin, Message, Producer, PullConsumer
+from cometmq import Admin, Message, Producer, PullConsumer
 from cometmq.model.group import GroupConfig
 from tests.support.command_line import run
 

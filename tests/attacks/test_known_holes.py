@@ -11,8 +11,8 @@ import stat
 
 import pytest
 
+from cometmq import Credentials
 from cometmq.broker import requests as broker_requests
-from cometmq.client import Credentials
 from cometmq.codec.remoting import Command
 from cometmq.codec.signer import Signer
 from cometmq.model.codes import ResponseCode

@@ -18,8 +18,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from cometmq import Credentials, Message, Producer, ProducerSettings
 from cometmq.access.login_failures import FAILURES_MAX
-from cometmq.client import Credentials, Message, Producer, ProducerSettings
 from cometmq.codec.remoting import Command
 from cometmq.codec.signer import Signer
 from cometmq.model.codes import ResponseCode

@@ -20,13 +20,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import (
-    AsyncProducer,
-    ConsumerSettings,
-    Message,
-    ProducerSettings,
-    PullConsumer,
-)
+from cometmq import AsyncProducer, ConsumerSettings, Message, ProducerSettings, PullConsumer
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CometError
 from tests.attacks import holes

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     ConsumeFrom,
     InProcesses,
     Message,
@@ -33,7 +33,7 @@ STRICT = PushSettings(consume_from=ConsumeFrom.FIRST, retries_max=0, concurrency
 
 PARENT = """
 import os, sys, time
-from cometmq.client import InProcesses
+from cometmq import InProcesses
 from tests.attacks.test_processes import own_pid
 if __name__ == "__main__":
     with InProcesses(own_pid, processes=2) as listener:
@@ -43,7 +43,7 @@ if __name__ == "__main__":
 
 NO_MAIN = """
 import sys, time
-from cometmq.client import ConsumeFrom, InProcesses, PushConsumer, PushSettings
+from cometmq import ConsumeFrom, InProcesses, PushConsumer, PushSettings
 def handle(message):
     pass
 settings = PushSettings(consume_from=ConsumeFrom.FIRST, retries_max=0)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from cometmq.client import AsyncProducer, Message, Producer, ProducerSettings
+from cometmq import AsyncProducer, Message, Producer, ProducerSettings
 from cometmq.model.errors import SendFailed
 from tests.support.load import read_queue
 

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from cometmq.client import Admin, Message, Producer, PullConsumer
+from cometmq import Admin, Message, Producer, PullConsumer
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError
 from cometmq.spark import session

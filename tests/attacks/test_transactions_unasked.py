@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     AsyncProducer,
     Message,
     Producer,
@@ -39,7 +39,7 @@ SLACK_SECONDS = 2.0
 
 DOOMED = f"""
 import sys, time
-from cometmq.client import Message, Producer
+from cometmq import Message, Producer
 with Producer(sys.argv[1], group={GROUP!r}) as producer:
     for text in sys.argv[2:]:
         producer.transaction(Message({TOPIC!r}, text.encode())).__enter__()

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cometmq.client import Inspector
+from cometmq.admin import Inspector
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import BrokerRefused
 from tests.support.strange_server import Asked, StrangeServer

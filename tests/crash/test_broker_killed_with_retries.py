@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     AsyncProducer,
     AsyncPushConsumer,
     ConsumeFrom,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import Message, Producer
+from cometmq import Message, Producer
 from tests.support import processes
 from tests.support.frames import ask
 from tests.support.iofault import Fault, FaultyDisk

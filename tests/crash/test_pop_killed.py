@@ -7,13 +7,7 @@ import random
 import time
 from pathlib import Path
 
-from cometmq.client import (
-    AsyncProducer,
-    AsyncSimpleConsumer,
-    Message,
-    SimpleSettings,
-    StoredMessage,
-)
+from cometmq import AsyncProducer, AsyncSimpleConsumer, Message, SimpleSettings, StoredMessage
 from cometmq.client.consumer.pop.pops import receipt_of
 from cometmq.model.errors import ClientError, NetError
 from tests.support import processes

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     ConsumeFrom,
     PushConsumer,
     PushSettings,

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
-from cometmq.client import PullConsumer
+from cometmq import PullConsumer
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from cometmq.spark.sink.checks import TransactionChecks
 from cometmq.spark.sink.columns import SinkColumns

@@ -15,13 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import (
-    AsyncProducer,
-    Message,
-    ProducerSettings,
-    StoredMessage,
-    TransactionState,
-)
+from cometmq import AsyncProducer, Message, ProducerSettings, StoredMessage, TransactionState
 from cometmq.model.errors import CometError
 from tests.support import processes
 from tests.support.load import read_queue

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import Credentials
+from cometmq import Credentials
 from tests.dashboard.special import Special, make_special
 from tests.dashboard.web import READER, READER_PASSWORD, Served, Visitor
 from tests.dashboard.world import fill

@@ -10,10 +10,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     ConsumeFrom,
-    GroupConfig,
     Message,
     Producer,
     ProducerSettings,
@@ -22,6 +21,7 @@ from cometmq.client import (
     SendResult,
     StoredMessage,
 )
+from cometmq.admin import GroupConfig
 from tests.support import processes
 from tests.support.processes import wait_until
 

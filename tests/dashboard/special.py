@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     ConsumeFrom,
-    GroupConfig,
     Message,
     Producer,
     ProducerSettings,
@@ -16,6 +15,7 @@ from cometmq.client import (
     PushSettings,
     TransactionState,
 )
+from cometmq.admin import GroupConfig
 from tests.dashboard.world import RIGHT_TO_LEFT, SCRIPT
 from tests.support.processes import wait_until
 

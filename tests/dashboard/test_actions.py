@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.client import Admin, GroupConfig, PullConsumer
+from cometmq import Admin, PullConsumer
+from cometmq.admin import GroupConfig
 from tests.dashboard.web import hidden, text_of
 from tests.dashboard.world import ORDERS
 

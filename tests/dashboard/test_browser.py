@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
-from cometmq.client import Message, Producer
+from cometmq import Message, Producer
 from tests.dashboard.web import ADMIN, READER, READER_PASSWORD, Served, Visitor, text_of
 from tests.dashboard.world import BODIES, GROUP, HOSTILE, ORDERS, SMALL, place_of
 from tests.support.processes import wait_until

@@ -7,10 +7,11 @@ import re
 
 import pytest
 
-from cometmq.client import Admin, ClientInstance, Message, ProducerSettings
+from cometmq import Admin, Message, ProducerSettings
 from cometmq.client.identity import make_unique_ids
 from cometmq.client.producer.encoded_send import SendEncoder
 from cometmq.client.producer.sender import EncodedSender
+from cometmq.connect import ClientInstance
 from cometmq.net.loop import run as run_loop
 from tests.dashboard.web import text_of
 from tests.support.command_line import run

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import Admin, GroupConfig
+from cometmq import Admin
+from cometmq.admin import GroupConfig
 from tests.dashboard.web import READER, READER_PASSWORD, Served, Visitor, text_of, wait_for
 from tests.dashboard.world import GROUP
 from tests.support.processes import wait_until

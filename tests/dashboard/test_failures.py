@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from cometmq.client import AsyncProducer, Message
+from cometmq import AsyncProducer, Message
 from tests.dashboard.web import Served, Visitor, text_of, wait_for
 from tests.support import processes
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from cometmq.client import Admin, Message, Producer
+from cometmq import Admin, Message, Producer
 from cometmq.dashboard.watcher import LAG_GROUPS_MAX
 from tests.dashboard.web import Served, Visitor, text_of, wait_for
 from tests.support import processes

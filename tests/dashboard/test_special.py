@@ -9,7 +9,7 @@ from html import unescape
 
 import pytest
 
-from cometmq.client import Admin
+from cometmq import Admin
 from tests.dashboard.special import FINE, GROUP, LETTERS, TOPIC
 from tests.dashboard.web import text_of, wait_for
 from tests.dashboard.world import SCRIPT

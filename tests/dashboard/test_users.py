@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import sync_playwright
 
-from cometmq.client import Accounts, Admin, ClientInstance, ClientSettings, Credentials
+from cometmq import Admin, ClientSettings, Credentials
+from cometmq.admin import Accounts
+from cometmq.connect import ClientInstance
 from cometmq.model.errors import BrokerRefused
 from tests.dashboard.conftest import ROOT, auth_cluster
 from tests.dashboard.test_actions import seen_in

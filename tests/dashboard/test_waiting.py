@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from cometmq.client import Message, Producer
+from cometmq import Message, Producer
 from tests.dashboard.web import Served, Visitor, text_of
 from tests.support import processes
 from tests.support.command_line import run

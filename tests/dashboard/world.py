@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     AsyncAdmin,
     AsyncProducer,
     AsyncPullConsumer,
     ClientSettings,
-    GroupConfig,
     Message,
     MessageQueue,
     ProducerSettings,
 )
+from cometmq.admin import GroupConfig
 
 TOPICS = 200
 ORDERS, ORDERS_COUNT = "orders", 100_000

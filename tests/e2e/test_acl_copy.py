@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from cometmq.client import Credentials
+from cometmq import Credentials
 from cometmq.codec.remoting import Command
 from cometmq.codec.signer import Signer
 from tests.attacks.stranger import Stranger

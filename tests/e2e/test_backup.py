@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 from typer.testing import CliRunner
 
+from cometmq import Message
 from cometmq.cli.__main__ import app
-from cometmq.client import Message
 from cometmq.embedded.virtual import Virtual
 from cometmq.offline import archive
 from tests.support.pages import ROOT

@@ -16,8 +16,7 @@ from uuid import uuid4
 
 import pytest
 
-from cometmq import __version__
-from cometmq.client import Admin, Message, MessageQueue, Producer
+from cometmq import Admin, Message, MessageQueue, Producer, __version__
 from cometmq.embedded import Embedded
 from cometmq.kernel import KERNEL, WHY_PLAIN
 from tests.support import processes

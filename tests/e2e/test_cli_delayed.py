@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import Admin, Message, MessageQueue, Producer
+from cometmq import Admin, Message, MessageQueue, Producer
 from tests.support import processes
 from tests.support.command_line import run
 

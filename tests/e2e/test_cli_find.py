@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from cometmq.client import Admin, Message, Producer, StoredMessage
+from cometmq import Admin, Message, Producer, StoredMessage
 from cometmq.embedded import Embedded
 from tests.support.command_line import json_lines, run
 
@@ -101,7 +101,7 @@ def test_wrong_arguments_are_explained_with_status_2(cluster, how):
 
 
 def test_a_key_with_another_white_space_than_a_space_is_found_under_its_name(cluster):
-    from cometmq.client import Admin, Message, Producer
+    from cometmq import Admin, Message, Producer
 
     topic, keys = "ChineseKeys", ("订单\u3000号", "合同\u00a0七", "a\tb")
     with Admin(cluster.nameserver) as admin, Producer(cluster.nameserver) as producer:
@@ -117,7 +117,7 @@ def test_a_key_with_another_white_space_than_a_space_is_found_under_its_name(clu
 
 
 def test_a_message_is_found_by_a_begin_just_before_it(cluster):
-    from cometmq.client import Admin, Message, Producer
+    from cometmq import Admin, Message, Producer
 
     topic = "JustBefore"
     with Admin(cluster.nameserver) as admin, Producer(cluster.nameserver) as producer:
@@ -135,7 +135,7 @@ def test_a_message_is_found_by_a_begin_just_before_it(cluster):
 
 
 def test_the_client_gives_messages(cluster, sent):
-    from cometmq.client import Admin
+    from cometmq import Admin
 
     topic, results = sent
     with Admin(cluster.nameserver) as admin:

@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from cometmq.client import Admin
+from cometmq import Admin
 from tests.support import processes
 from tests.support.command_line import environment, run
 from tests.support.processes import Program

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from cometmq.client import AsyncAdmin, ClientInstance
+from cometmq import AsyncAdmin
 from cometmq.codec.remoting import Command
+from cometmq.connect import ClientInstance
 from cometmq.embedded.pair import AsyncEmbedded
 from cometmq.model.codes import RequestCode
 

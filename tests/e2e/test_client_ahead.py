@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from cometmq.client import AsyncPushConsumer, ConsumeFrom, MessageQueue, PushSettings
+from cometmq import AsyncPushConsumer, ConsumeFrom, MessageQueue, PushSettings
 from cometmq.client.consumer.pull import pull_loop, received
 from cometmq.codec.bodies.queue_offsets import encode_queue_offsets
 from cometmq.codec.record import Record, encode_record

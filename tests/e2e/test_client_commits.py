@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cometmq.client import AsyncPushConsumer, ConsumeFrom, MessageQueue, PushSettings
+from cometmq import AsyncPushConsumer, ConsumeFrom, MessageQueue, PushSettings
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.settings import ClientSettings

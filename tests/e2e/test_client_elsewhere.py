@@ -45,7 +45,7 @@ SYSTEMS = {
 }  # fmt: skip
 BLOCKING = """
 import threading
-from cometmq.client import Admin, Message, Producer, PullConsumer, PushConsumer
+from cometmq import Admin, Message, Producer, PullConsumer, PushConsumer
 names, topic = sys.argv[1:]
 got = threading.Event()
 with Admin(names) as admin, Producer(names) as producer:
@@ -64,7 +64,7 @@ print(type(producer._portal._loop).__module__.split(".")[0])
 """
 ASYNC = """
 import asyncio
-from cometmq.client import AsyncProducer, AsyncPullConsumer, Message
+from cometmq import AsyncProducer, AsyncPullConsumer, Message
 names, topic = sys.argv[1:]
 async def main():
     async with AsyncProducer(names) as producer:

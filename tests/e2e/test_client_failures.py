@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cometmq.client import (
-    AsyncInspector,
+from cometmq import (
     AsyncProducer,
     AsyncPullConsumer,
     Message,
@@ -17,6 +16,7 @@ from cometmq.client import (
     ProducerSettings,
     SendStatus,
 )
+from cometmq.admin import AsyncInspector
 from cometmq.codec.bodies.cluster import ClusterInfo, encode_cluster_info
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode

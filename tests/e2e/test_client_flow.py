@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from cometmq.client import AsyncProducer, Message, ProducerSettings, SendResult
+from cometmq import AsyncProducer, Message, ProducerSettings, SendResult
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import ClientClosed, RequestTimeout, SendFailed

@@ -7,13 +7,7 @@ import time
 
 import pytest
 
-from cometmq.client import (
-    AsyncPushConsumer,
-    ConsumeFrom,
-    MessageQueue,
-    PushSettings,
-    StoredMessage,
-)
+from cometmq import AsyncPushConsumer, ConsumeFrom, MessageQueue, PushSettings, StoredMessage
 from cometmq.codec.bodies.queue_offsets import encode_queue_offsets
 from cometmq.codec.record import Record, encode_record
 from cometmq.codec.remoting import Command

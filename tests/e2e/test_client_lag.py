@@ -2,7 +2,8 @@
 
 import pytest
 
-from cometmq.client import Admin, GroupConfig, Message, MessageQueue, Producer, PullConsumer
+from cometmq import Admin, Message, MessageQueue, Producer, PullConsumer
+from cometmq.admin import GroupConfig
 from cometmq.embedded import Embedded
 from cometmq.errors import BrokerRefused, GroupNotFound, SettingsError, TopicNotFound
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from cometmq import client
-from cometmq.client import Admin, GroupConfig, Message, Producer
+from cometmq import Admin, AsyncAdmin, Message, Producer
+from cometmq.admin import GroupConfig
 from cometmq.client.lifecycle import AsyncClient
 from cometmq.client.settings import (
     ClientSettings,
@@ -23,6 +23,7 @@ from cometmq.client.settings import (
 )
 from cometmq.embedded import Embedded
 from cometmq.errors import ClientClosed, CometError
+from tests.support.public_names import public, public_names
 
 TOPIC, GROUP = "life", "life_group"
 SECONDS_MAX = 60
@@ -72,7 +73,7 @@ def make(name: str, names: str | None, *, prefix: str = "Async", **more: Any) ->
     arguments = {**CLASSES[name][0], **more}
     if not prefix and "listener" in arguments:
         arguments["listener"] = handle
-    return getattr(client, prefix + name)(names, **arguments)
+    return public(prefix + name)(names, **arguments)
 
 
 async def use(one: Any, name: str) -> Any:
@@ -104,8 +105,8 @@ async def left_of(one: Any) -> list[str]:
 
 
 def test_the_table_has_every_client_class():
-    public = [getattr(client, each) for each in dir(client) if each.startswith("Async")]
-    found = {each.__name__ for each in public if issubclass(each, AsyncClient)}
+    made = [each for name, each in public_names().items() if name.startswith("Async")]
+    found = {each.__name__ for each in made if issubclass(each, AsyncClient)}
     assert found == {f"Async{name}" for name in CLASSES}
 
 
@@ -198,7 +199,7 @@ async def test_a_member_whose_close_was_cut_off_gives_its_queues_to_others_at_on
     for name in ("PushConsumer", "PullConsumer"):
         one = make(name, names)
         await one.start()
-        async with client.AsyncAdmin(names) as admin:
+        async with AsyncAdmin(names) as admin:
             await after_turns(one.close(), 2)
             await one.close()
             seen = await admin.consumer_connections(one.group)

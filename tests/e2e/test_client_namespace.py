@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     AsyncAdmin,
     AsyncProducer,
@@ -16,8 +16,6 @@ from cometmq.client import (
     ClientSettings,
     ConsumeFrom,
     ConsumerSettings,
-    GroupConfig,
-    Inspector,
     Message,
     ProducerSettings,
     PushSettings,
@@ -25,6 +23,7 @@ from cometmq.client import (
     StoredMessage,
     TransactionState,
 )
+from cometmq.admin import GroupConfig, Inspector
 from cometmq.embedded.pair import AsyncEmbedded
 from cometmq.errors import SettingsError
 from cometmq.model.namespace import NO_NAMESPACE, Namespace, namespace_of
@@ -112,7 +111,7 @@ async def test_a_request_crosses_namespaces_by_the_clusters_reply_topic():
 
 
 def test_the_broker_knows_the_long_names(cometmq):
-    from cometmq.client import Producer
+    from cometmq import Producer
 
     with Producer(settings=SENDING) as producer, Admin() as admin:
         producer.send(Message("orders", b"x"))

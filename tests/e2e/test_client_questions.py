@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     AsyncAdmin,
     AsyncProducer,
     AsyncPushConsumer,

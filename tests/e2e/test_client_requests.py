@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     AsyncProducer,
     AsyncPushConsumer,
     ConsumeFrom,

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cometmq.client import (
+from cometmq import (
     AsyncAdmin,
     AsyncProducer,
     AsyncPullConsumer,

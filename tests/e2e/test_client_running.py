@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     AsyncProducer,
     AsyncPushConsumer,
     ConsumeFrom,

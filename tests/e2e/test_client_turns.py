@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cometmq.client import AsyncProducer, Message, MessageQueue, ProducerSettings, SendResult
+from cometmq import AsyncProducer, Message, MessageQueue, ProducerSettings, SendResult
 from cometmq.codec.properties import decode_properties
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode

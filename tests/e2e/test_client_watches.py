@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     AsyncAdmin,
     AsyncProducer,
     AsyncPullConsumer,

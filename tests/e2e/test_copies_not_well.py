@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import Admin, Message, Producer
+from cometmq import Admin, Message, Producer
 from cometmq.model.errors import BrokerNotFound
 from cometmq.model.exit_status import ExitStatus
 from tests.support import processes

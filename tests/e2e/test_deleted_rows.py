@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import Admin, Message, Producer
+from cometmq import Admin, Message, Producer
 from cometmq.embedded import Embedded
 from tests.dashboard.web import Served, Visitor
 

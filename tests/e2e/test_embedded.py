@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import AsyncProducer, AsyncPullConsumer, Message, MessageQueue, SendStatus
+from cometmq import AsyncProducer, AsyncPullConsumer, Message, MessageQueue, SendStatus
 from cometmq.embedded import AsyncEmbedded, Embedded
 from cometmq.embedded.local_sends import _turns
 from cometmq.model.errors import BrokerRefused, NetError, SettingsError, StoreLocked

@@ -6,20 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from cometmq.client import (
+from cometmq import ProducerSettings, PullConsumer, SendResult, TransactionState
+from cometmq.admin import HalfMessage
+from cometmq.codec.batch import encode_batch
+from cometmq.connect import (
     CheckedHalfMessage,
     EncodedBatch,
     EncodedMessage,
     EncodedProducer,
-    HalfMessage,
-    ProducerSettings,
-    PullConsumer,
     QueueReader,
-    SendResult,
     TopicQueues,
-    TransactionState,
 )
-from cometmq.codec.batch import encode_batch
 from cometmq.embedded import Embedded
 from cometmq.errors import BrokerRefused, ClientClosed, CometError, MessageError
 from cometmq.model import properties as keys_of

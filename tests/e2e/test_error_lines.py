@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     Credentials,
     Message,

@@ -7,7 +7,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from cometmq.client import (
+from cometmq import (
     AsyncProducer,
     AsyncPushConsumer,
     ConsumeFrom,

@@ -9,15 +9,12 @@ from collections.abc import Callable, Iterator
 import orjson
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     ALL,
     Admin,
     AsyncAdmin,
-    AsyncInspector,
-    ClientInstance,
     ConsumeFrom,
     Filter,
-    Inspector,
     Message,
     Producer,
     PushConsumer,
@@ -25,10 +22,12 @@ from cometmq.client import (
     StoredMessage,
     Tag,
 )
+from cometmq.admin import AsyncInspector, Inspector
 from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, encode_heartbeat
 from cometmq.codec.host import encode_host
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.remoting import Command
+from cometmq.connect import ClientInstance
 from cometmq.embedded import Embedded
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import BrokerNotFound, MessageError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     ConsumeFrom,
     Message,

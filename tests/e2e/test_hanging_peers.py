@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     AsyncAdmin,
     AsyncProducer,

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from cometmq.client import Admin
+from cometmq import Admin
 from tests.dashboard.web import Served, Visitor, text_of, wait_for
 from tests.support.command_line import run
 from tests.support.lag_world import AT_ONE_BROKER, LIVE, TOPIC, TRUTH, LagWorld, lag_world

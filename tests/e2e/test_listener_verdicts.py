@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     ConsumeFrom,
     DeadLetter,
-    GroupConfig,
     JsonCodec,
     Message,
     Producer,
@@ -27,6 +26,7 @@ from cometmq.client import (
     StoredMessage,
     Topic,
 )
+from cometmq.admin import GroupConfig
 from cometmq.embedded import Embedded
 from cometmq.errors import ListenerError
 

@@ -10,7 +10,7 @@ from urllib.error import HTTPError
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cometmq.client import Message, Producer
+from cometmq import Message, Producer
 from tests.support import processes
 from tests.support.processes import free_port, wait_until
 

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from cometmq.client import Admin
+from cometmq import Admin
 from cometmq.embedded import Embedded
 from tests.support import json_tables, processes
 from tests.support.command_line import COMETMQ, SECONDS_MAX, Running, environment, output, run

@@ -13,22 +13,20 @@ import orjson
 import pytest
 
 import cometmq
-from cometmq.client import (
+from cometmq import (
     Admin,
-    AsyncReplayClaims,
     ConsumeFrom,
-    Inspector,
-    LetterId,
     Message,
     Producer,
     ProducerSettings,
     PullConsumer,
     PushConsumer,
     PushSettings,
-    ReplayCandidate,
     StoredMessage,
 )
+from cometmq.admin import Inspector
 from cometmq.client.admin import replay
+from cometmq.connect import AsyncReplayClaims, LetterId, ReplayCandidate
 from cometmq.embedded import Embedded
 from cometmq.errors import TopicNotFound
 from tests.support import json_tables

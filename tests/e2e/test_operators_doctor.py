@@ -16,25 +16,23 @@ from typing import Any
 import orjson
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     ConsumeFrom,
-    FixedQueues,
-    GroupConfig,
-    Inspector,
     Message,
     MessageQueue,
     Producer,
     PushConsumer,
     PushSettings,
-    Symptom,
     Tag,
 )
+from cometmq.admin import GroupConfig, Inspector, Symptom
 from cometmq.client.admin.facts import CASES
 from cometmq.codec.bodies.cluster import ClusterInfo, encode_cluster_info
 from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, encode_heartbeat
 from cometmq.codec.bodies.kv import encode_kv_table
 from cometmq.codec.remoting import Command
+from cometmq.connect import FixedQueues
 from cometmq.embedded import Embedded
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.flags import PERM_READ, PERM_WRITE

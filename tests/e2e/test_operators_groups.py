@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from cometmq.client import Admin, Message, Producer, PushConsumer
+from cometmq import Admin, Message, Producer, PushConsumer
 from cometmq.embedded import Embedded
 from cometmq.errors import GroupNotFound
 from cometmq.model.queue import MessageQueue

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     ConsumeFrom,
     Message,

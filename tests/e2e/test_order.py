@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     AsyncProducer,
     AsyncPushConsumer,

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     AsyncAdmin,
     AsyncProducer,
     AsyncPullConsumer,

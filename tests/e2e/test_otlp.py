@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cometmq import Message, Producer
 from cometmq.broker.metrics.metric_table import METRICS
-from cometmq.client import Message, Producer
 from tests.support import processes
 from tests.support.otlp_receiver import OtlpReceiver, attributes
 from tests.support.processes import free_port, wait_until
@@ -30,7 +30,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from cometmq.client import ConsumeFrom, Message, Producer, ProducerSettings, PushConsumer, PushSettings
+from cometmq import ConsumeFrom, Message, Producer, ProducerSettings, PushConsumer, PushSettings
 import threading
 
 provider = TracerProvider()

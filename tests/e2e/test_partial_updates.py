@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import Admin, GroupConfig, TopicConfig
+from cometmq import Admin
+from cometmq.admin import GroupConfig, TopicConfig
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.topic import CreateTopic

@@ -12,7 +12,7 @@ from cometmq.embedded import Embedded
 USERS_TESTS = """
 import os
 import pytest
-from cometmq.client import Message, Producer, PullConsumer
+from cometmq import Message, Producer, PullConsumer
 from cometmq.model.errors import TopicNotFound
 
 def received(nameserver=None):

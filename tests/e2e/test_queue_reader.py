@@ -9,18 +9,17 @@ from dataclasses import replace
 import pytest
 
 from cometmq import (
-    AsyncQueueReader,
+    ConsumerSettings,
     Message,
+    MessageQueue,
     Producer,
     ProducerSettings,
     PullConsumer,
-    PullStatus,
-    QueueReader,
     Tag,
 )
-from cometmq.client import ConsumerSettings, MessageQueue, RawPull, TopicQueues
 from cometmq.codec.record import Record, decode_records, encode_record
 from cometmq.codec.remoting import Command
+from cometmq.connect import AsyncQueueReader, PullStatus, QueueReader, RawPull, TopicQueues
 from cometmq.embedded import Embedded
 from cometmq.errors import (
     BrokerNotFound,

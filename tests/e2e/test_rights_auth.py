@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cometmq.client import Credentials, Message, Producer, ProducerSettings
+from cometmq import Credentials, Message, Producer, ProducerSettings
 from cometmq.codec.remoting import Command
 from cometmq.codec.signer import Signer
 from cometmq.model.codes import ResponseCode

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.broker import requests as broker_requests
-from cometmq.client import (
+from cometmq import (
     Admin,
     ClientSettings,
     ConsumerSettings,
@@ -18,6 +17,7 @@ from cometmq.client import (
     ProducerSettings,
     PullConsumer,
 )
+from cometmq.broker import requests as broker_requests
 from cometmq.codec.remoting import Command
 from cometmq.codec.signer import Signer
 from cometmq.model.codes import ResponseCode, request_name

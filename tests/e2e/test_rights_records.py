@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.client import (
-    Admin,
-    ClientSettings,
-    Credentials,
-    Message,
-    Producer,
-    ProducerSettings,
-)
+from cometmq import Admin, ClientSettings, Credentials, Message, Producer, ProducerSettings
 from cometmq.codec.remoting import Command
 from cometmq.codec.signer import Signer
 from cometmq.model.codes import ResponseCode

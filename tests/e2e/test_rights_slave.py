@@ -9,14 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from cometmq.client import (
-    Admin,
-    ClientSettings,
-    Credentials,
-    Message,
-    Producer,
-    ProducerSettings,
-)
+from cometmq import Admin, ClientSettings, Credentials, Message, Producer, ProducerSettings
 from cometmq.codec.remoting import Command
 from cometmq.codec.signer import Signer
 from cometmq.model.codes import RequestCode, ResponseCode

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     ALL,
     AsyncAdmin,
     AsyncProducer,

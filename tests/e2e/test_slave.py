@@ -9,14 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import (
-    Admin,
-    ConsumerSettings,
-    Message,
-    MessageQueue,
-    Producer,
-    PullConsumer,
-)
+from cometmq import Admin, ConsumerSettings, Message, MessageQueue, Producer, PullConsumer
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CometError
 from cometmq.model.exit_status import ExitStatus

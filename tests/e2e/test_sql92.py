@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.client import Message, Producer, PullConsumer, Sql
+from cometmq import Message, Producer, PullConsumer, Sql
 from cometmq.embedded import Embedded
 from cometmq.model.errors import ExpressionError
 

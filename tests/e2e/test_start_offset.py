@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import cometmq
-from cometmq.client import (
+from cometmq import (
     Admin,
     AsyncAdmin,
     AsyncProducer,

@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cometmq.broker.send import fast_path
-from cometmq.client import (
+from cometmq import (
     AsyncProducer,
     AsyncPushConsumer,
     ConsumeFrom,
@@ -30,6 +29,7 @@ from cometmq.client import (
     PushSettings,
     StoredMessage,
 )
+from cometmq.broker.send import fast_path
 from cometmq.embedded import Embedded
 
 ROOT = Path(__file__).resolve().parents[2]

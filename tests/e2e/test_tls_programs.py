@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     ClientSettings,
     ConsumerSettings,

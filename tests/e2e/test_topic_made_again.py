@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import cometmq
-from cometmq.client import (
+from cometmq import (
     AsyncAdmin,
     AsyncProducer,
     AsyncPullConsumer,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cometmq.client import Message, Producer
+from cometmq import Message, Producer
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.exit_status import ExitStatus
 from tests.support import processes

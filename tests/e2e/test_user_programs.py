@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cometmq.client import AsyncPullConsumer, ConsumeFrom, ConsumerSettings
+from cometmq import AsyncPullConsumer, ConsumeFrom, ConsumerSettings
 from cometmq.embedded import Embedded
 from examples.order_api import ORDERS, Order, app, lifespan
 

@@ -12,12 +12,11 @@ from functools import partial
 import pytest
 
 import cometmq
-from cometmq.client import (
+from cometmq import (
     AsyncAdmin,
     AsyncProducer,
     AsyncPushConsumer,
     AsyncSimpleConsumer,
-    ClientInstance,
     ConsumeFrom,
     Message,
     PushSettings,
@@ -26,6 +25,7 @@ from cometmq.client import (
 from cometmq.client.api.broker import BrokerApi
 from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, encode_heartbeat
 from cometmq.codec.remoting import Command
+from cometmq.connect import ClientInstance
 from cometmq.embedded import virtual
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import BrokerRefused, ConnectError, SettingsError

@@ -15,18 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     AsyncAdmin,
     ClientSettings,
     ConsumeFrom,
-    GroupConfig,
     Message,
     Producer,
     ProducerSettings,
     SimpleConsumer,
     SimpleSettings,
 )
+from cometmq.admin import GroupConfig
 from cometmq.client.admin.accounts import Accounts
 from tests.support import processes
 from tests.support.accounts import NO_SLAVES

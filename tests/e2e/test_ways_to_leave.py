@@ -10,13 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from cometmq.client import Admin, GroupConfig, Message, Producer, PullConsumer
+from cometmq import Admin, Message, Producer, PullConsumer
+from cometmq.admin import GroupConfig
 from cometmq.embedded import Embedded
 
 SECONDS_MAX = 60
 HEAD = """
 import atexit, os, signal, sys
-from cometmq.client import ConsumeFrom, Message, Producer, PullConsumer, ConsumerSettings
+from cometmq import ConsumeFrom, Message, Producer, PullConsumer, ConsumerSettings
 
 names, topic, group = sys.argv[1:]
 settings = ConsumerSettings(consume_from=ConsumeFrom.FIRST)
@@ -195,7 +196,7 @@ uvloop.run(main())
 """
 PUSHING = """
 import asyncio, time, uvloop
-from cometmq.client import AsyncPushConsumer, PushConsumer, PushSettings
+from cometmq import AsyncPushConsumer, PushConsumer, PushSettings
 
 pushing = PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=2)
 """

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import cometmq.client as clients
-from cometmq.client import JsonCodec, Message, MessageQueue, Producer
+from cometmq import AsyncProducer, AsyncPullConsumer, JsonCodec, Message, MessageQueue, Producer
 from cometmq.embedded import Embedded
 from cometmq.errors import CometError, MessageError, SettingsError
+from tests.support.public_names import public
 
 WRONG: list[Any] = [5, "\x01", 3.5, [1], object(), b"b", {"a": 1}]
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -82,12 +82,12 @@ def complaints(call: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", MADE)
 def test_a_constructor_names_the_argument_of_a_wrong_kind(name: str):
-    assert not complaints(getattr(clients, name))
+    assert not complaints(public(name))
 
 
 @pytest.mark.parametrize("name", RUNNING)
 def test_a_method_names_the_argument_of_a_wrong_kind(names: str, name: str):
-    with getattr(clients, name)(names, **RUNNING[name]) as client:
+    with public(name)(names, **RUNNING[name]) as client:
         found = {
             each: wrong
             for each, method in inspect.getmembers(client, inspect.ismethod)
@@ -100,7 +100,7 @@ async def test_an_argument_is_named_by_both_faces_with_the_class_that_was_made(n
     """Also of the methods that have no function around them, since they are called too often for one."""
     wrong: dict[str, Any] = {"timeout_ms": "soon"}
     said = "send: timeout_ms is 'soon'; it must be a whole number or None"
-    async with clients.AsyncProducer(names) as producer:
+    async with AsyncProducer(names) as producer:
         with pytest.raises(SettingsError, match=f"^AsyncProducer.{said}"):
             await producer.send(GOOD["message"], **wrong)
         with pytest.raises(
@@ -109,7 +109,7 @@ async def test_an_argument_is_named_by_both_faces_with_the_class_that_was_made(n
             await producer.send(GOOD["message"], queue=5)  # type: ignore[arg-type]
         with pytest.raises(SettingsError, match=r"^AsyncProducer.send_oneway: queue is 5"):
             await producer.send_oneway(GOOD["message"], queue=5)  # type: ignore[arg-type]
-    async with clients.AsyncPullConsumer(names) as consumer:
+    async with AsyncPullConsumer(names) as consumer:
         with pytest.raises(SettingsError, match=r"^AsyncPullConsumer.receive: wait_ms is 'x'"):
             await consumer.receive(wait_ms="x")  # type: ignore[arg-type]
     with Producer(names) as blocking:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import Producer, ProducerSettings
+from cometmq import Producer, ProducerSettings
 from tests.interop import clients, reference
 from tests.interop.ours import new_topic
 from tests.support import processes

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cometmq.client import (
+from cometmq import (
     ALL,
     Admin,
     ConsumeFrom,

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     ConsumeFrom,
     Message,

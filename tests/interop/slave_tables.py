@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from cometmq.client import Admin, Message, Producer
+from cometmq import Admin, Message, Producer
 from cometmq.model.codes import RequestCode
 from cometmq.model.group import GroupConfig
 from tests.support.frames import ask

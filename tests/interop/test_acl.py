@@ -8,13 +8,8 @@ import subprocess
 
 import pytest
 
-from cometmq.client import (
-    Admin,
-    ClientSettings,
-    Credentials,
-    GroupConfig,
-    TlsSettings,
-)
+from cometmq import Admin, ClientSettings, Credentials, TlsSettings
+from cometmq.admin import GroupConfig
 from tests.interop import reference
 from tests.support import certificates, processes
 from tests.support.accounts import ADMIN, CANARY, NO_SLAVES, account, guarded_cluster

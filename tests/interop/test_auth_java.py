@@ -13,13 +13,12 @@ from typing import Any
 import orjson
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     ClientSettings,
     ConsumeFrom,
     ConsumerSettings,
     Credentials,
-    GroupConfig,
     Message,
     Producer,
     ProducerSettings,
@@ -29,6 +28,7 @@ from cometmq.client import (
     StoredMessage,
     TlsSettings,
 )
+from cometmq.admin import GroupConfig
 from cometmq.model.errors import CometError
 from cometmq.model.properties import POP_CK
 from tests.attacks.stranger import Stranger

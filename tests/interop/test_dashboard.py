@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import Admin, GroupConfig, Message, Producer, PullConsumer
+from cometmq import Admin, Message, Producer, PullConsumer
+from cometmq.admin import GroupConfig
 from tests.dashboard.web import READER, READER_PASSWORD, Served, Visitor, text_of, wait_for
 from tests.interop import reference
 from tests.interop.conftest import Cluster

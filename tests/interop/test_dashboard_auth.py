@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cometmq.client import Admin, ClientSettings, Credentials
+from cometmq import Admin, ClientSettings, Credentials
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused
 from tests.dashboard.test_actions import seen_in

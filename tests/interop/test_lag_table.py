@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import Admin
+from cometmq import Admin
 from cometmq.model.names import retry_topic
 from tests.interop import reference
 from tests.support.lag_world import AT_ONE_BROKER, TRUTH, LagWorld, lag_world

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cometmq.client import Admin, Message, Producer
+from cometmq import Admin, Message, Producer
 from tests.interop import clients, reference
 from tests.interop.conftest import Cluster
 from tests.interop.ours import Box, new_topic, pushed

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import Admin, Message, Producer, PushConsumer, StoredMessage
+from cometmq import Admin, Message, Producer, PushConsumer, StoredMessage
 from tests.interop import peer
 from tests.interop.conftest import Cluster
 from tests.interop.ours import new_topic, pushed

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import Admin, Message, Producer
+from cometmq import Admin, Message, Producer
 from cometmq.client.settings import ProducerSettings
 from cometmq.model.errors import CometError
 from tests.interop import reference

@@ -13,17 +13,15 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     AsyncAdmin,
     AsyncProducer,
     AsyncPullConsumer,
     AsyncPushConsumer,
-    AsyncQueueReader,
     ConsumeFrom,
     Message,
     MessageQueue,
     ProducerSettings,
-    PullStatus,
     PushSettings,
     StoredMessage,
     Tag,
@@ -32,6 +30,7 @@ from cometmq.codec.batch import encode_batch
 from cometmq.codec.compression import Compression
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import decode_records
+from cometmq.connect import AsyncQueueReader, PullStatus
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, SendFailed, TopicNotFound
 from cometmq.model.group import GroupConfig

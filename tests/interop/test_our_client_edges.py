@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     ConsumeFrom,
     Message,

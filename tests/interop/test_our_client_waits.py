@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cometmq.client import Admin, Message, StoredMessage
+from cometmq import Admin, Message, StoredMessage
 from tests.interop.ours import SECONDS, Box, all_of, pushed
 from tests.support.command_line import run
 from tests.support.processes import wait_until

@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from cometmq.client import Admin, GroupConfig, Message, MessageQueue, Producer
+from cometmq import Admin, Message, MessageQueue, Producer
+from cometmq.admin import GroupConfig
 from tests.interop.ours import SECONDS, all_of, bodies, messages
 from tests.support import json_tables
 from tests.support.command_line import run

@@ -11,19 +11,10 @@ from collections import Counter
 
 import pytest
 
-from cometmq.client import (
-    Admin,
-    ConsumeFrom,
-    Message,
-    MessageQueue,
-    Producer,
-    PullConsumer,
-    PullStatus,
-    Sql,
-    Tag,
-)
+from cometmq import Admin, ConsumeFrom, Message, MessageQueue, Producer, PullConsumer, Sql, Tag
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.connection.instance import ClientInstance
+from cometmq.connect import PullStatus
 from cometmq.model.group import GroupConfig
 from tests.interop.ours import SECONDS, Box, all_of, bodies, messages, new_topic, pushed
 from tests.support.processes import wait_until

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.client import Inspector, Message, Tag
+from cometmq import Message, Tag
+from cometmq.admin import Inspector
 from tests.interop.ours import FAST, SECONDS, Box, pushed
 from tests.support.processes import wait_until
 

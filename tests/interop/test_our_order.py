@@ -8,14 +8,7 @@ from collections import defaultdict
 
 import pytest
 
-from cometmq.client import (
-    ConsumeFrom,
-    Message,
-    PushConsumer,
-    PushSettings,
-    StoredMessage,
-    by_hash,
-)
+from cometmq import ConsumeFrom, Message, PushConsumer, PushSettings, StoredMessage, by_hash
 from tests.interop.ours import FAST, SECONDS, pushed
 from tests.support.processes import wait_until
 

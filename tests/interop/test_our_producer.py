@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     AsyncProducer,
     Message,
     MessageQueue,

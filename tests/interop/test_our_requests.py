@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     ConsumeFrom,
     Message,
     Producer,

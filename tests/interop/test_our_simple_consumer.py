@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from cometmq.client import Admin, Message, SimpleConsumer, Sql, StoredMessage
+from cometmq import Admin, Message, SimpleConsumer, Sql, StoredMessage
 from cometmq.model.group import GroupConfig
 from cometmq.model.properties import POP_CK
 from tests.interop.ours import SECONDS, Box, bodies, messages, pushed

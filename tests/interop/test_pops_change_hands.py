@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from cometmq.client import Producer, SimpleConsumer, StoredMessage
+from cometmq import Producer, SimpleConsumer, StoredMessage
 from cometmq.client.consumer.pop.pops import receipt_of
 from cometmq.errors import TopicNotFound
 from tests.interop import reference

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import Admin, Message, Producer, PullConsumer, StoredMessage
+from cometmq import Admin, Message, Producer, PullConsumer, StoredMessage
 from cometmq.client.settings import ProducerSettings
 from cometmq.model.errors import CometError
 from tests.interop import reference

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cometmq.client import Admin, MessageQueue, PullConsumer
+from cometmq import Admin, MessageQueue, PullConsumer
 from cometmq.model.codes import RequestCode
 from cometmq.model.group import GroupConfig
 from tests.interop import reference

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     AsyncProducer,
     AsyncPullConsumer,
     Message,

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     ConsumeFrom,
     Message,

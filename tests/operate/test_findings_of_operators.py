@@ -28,11 +28,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from typer.main import get_command
 
-from cometmq.cli.__main__ import app
-from cometmq.client import (
+from cometmq import (
     Admin,
     ConsumeFrom,
-    GroupConfig,
     Message,
     MessageQueue,
     Producer,
@@ -42,6 +40,8 @@ from cometmq.client import (
     StoredMessage,
     TransactionState,
 )
+from cometmq.admin import GroupConfig
+from cometmq.cli.__main__ import app
 from cometmq.model.flags import PERM_READ, PERM_READ_WRITE
 from tests.dashboard.web import READER, READER_PASSWORD, Served, Visitor, text_of, wait_for
 from tests.support import processes

@@ -12,18 +12,18 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import cometmq
-from cometmq.client import (
+from cometmq import (
     AsyncAdmin,
     AsyncProducer,
     AsyncPullConsumer,
     AsyncPushConsumer,
     AsyncSimpleConsumer,
     ConsumeFrom,
-    GroupConfig,
     Message,
     ProducerSettings,
     PushSettings,
 )
+from cometmq.admin import GroupConfig
 from cometmq.errors import CometError
 from cometmq.model.names import dead_letter_topic
 

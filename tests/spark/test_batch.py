@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import PySparkException
 
-from cometmq.client import Message, Producer, PullConsumer
+from cometmq import Message, Producer, PullConsumer
 from tests.spark.conftest import load, numbers_of, save
 
 pytestmark = pytest.mark.slow

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from cometmq.client import Message, Producer, PullConsumer, PullStatus, Tag
+from cometmq import Message, Producer, PullConsumer, Tag
 from cometmq.client.results import SendResult
 from cometmq.codec.batch import encode_batch
 from cometmq.codec.record import decode_records
+from cometmq.connect import PullStatus
 from cometmq.embedded import Embedded
 from cometmq.model.errors import CometError, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue

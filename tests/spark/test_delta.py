@@ -13,7 +13,7 @@ from pathlib import Path
 import deltalake
 import pytest
 
-from cometmq.client import Message, Producer
+from cometmq import Message, Producer
 from cometmq.model.errors import SettingsError
 from cometmq.model.exit_status import ExitStatus
 from cometmq.spark import read_delta

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import Admin, Message, Producer
+from cometmq import Admin, Message, Producer
 from cometmq.embedded import Embedded
 from cometmq.model.exit_status import ExitStatus
 from cometmq.model.flags import PERM_READ, PERM_WRITE

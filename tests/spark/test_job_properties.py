@@ -30,8 +30,7 @@ import pytest
 
 from bench.kafka import kafka as real_kafka
 from bench.kafka import spark_jars
-from cometmq import offline
-from cometmq.client import (
+from cometmq import (
     Admin,
     ConsumeFrom,
     DeadLetter,
@@ -39,6 +38,7 @@ from cometmq.client import (
     PushConsumer,
     PushSettings,
     StoredMessage,
+    offline,
 )
 from cometmq.embedded import Embedded
 from cometmq.model.errors import SettingsError

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import Admin, Message, Producer
+from cometmq import Admin, Message, Producer
 from cometmq.model.errors import SettingsError
 from cometmq.offline.place import read_path
 from cometmq.spark import read_delta

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import Message
+from cometmq import Message
 from cometmq.model.errors import SettingsError
 from cometmq.spark.jobs import archive, cdc, compact, table
 from cometmq.spark.jobs.manifest import RunGoesOn

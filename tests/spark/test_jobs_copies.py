@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cometmq.client import Message, Producer
+from cometmq import Message, Producer
 from cometmq.embedded import Embedded
 from cometmq.model.errors import SettingsError
 from cometmq.model.exit_status import ExitStatus

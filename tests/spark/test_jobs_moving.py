@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cometmq.cli import pipeline
-from cometmq.client import (
+from cometmq import (
     Admin,
     ConsumeFrom,
     Message,
@@ -15,6 +14,7 @@ from cometmq.client import (
     PushConsumer,
     PushSettings,
 )
+from cometmq.cli import pipeline
 from cometmq.model.exit_status import ExitStatus
 from cometmq.spark.jobs import cdc, compact, dlq, replay, sending, sql, trace
 from tests.spark.conftest import load, save

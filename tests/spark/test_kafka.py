@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.kafka import kafka, spark_jars
-from cometmq.client import Message, Producer
+from cometmq import Message, Producer
 from tests.interop.reference import QUICK_START
 from tests.support.processes import wait_until
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 import pyarrow as pa
 
-from cometmq.client import Message, Producer
+from cometmq import Message, Producer
 from cometmq.embedded import Embedded
 from cometmq.spark.format import RocketMQSource
 from tests.support.frames import json_frame, parts_of, read_frame

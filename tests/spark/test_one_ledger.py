@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import PullConsumer, ReplayCandidate, ReplayClaims, StoredMessage
+from cometmq import PullConsumer, StoredMessage
 from cometmq.client.admin import replay_claims
 from cometmq.client.admin.replay import id_of
+from cometmq.connect import ReplayCandidate, ReplayClaims
 from cometmq.errors import TopicNotFound
 from cometmq.spark.jobs import dlq, sending
 from tests.dashboard.web import Served, Visitor, text_of

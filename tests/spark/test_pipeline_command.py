@@ -10,8 +10,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from cometmq import Message, Producer
 from cometmq.cli import pipeline
-from cometmq.client import Message, Producer
 from cometmq.spark.java import java_home
 from cometmq.spark.jobs import table
 from tests.support.processes import wait_until

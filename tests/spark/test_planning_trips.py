@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from cometmq.client import Admin
+from cometmq import Admin
 from cometmq.embedded import Embedded
 from cometmq.spark.source import planning
 from cometmq.spark.source.client_cluster import ClientSourceCluster

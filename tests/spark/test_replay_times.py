@@ -7,7 +7,7 @@ from time import sleep
 import pytest
 from pyspark.sql import functions as f
 
-from cometmq.client import Message, Producer
+from cometmq import Message, Producer
 from cometmq.model.errors import SettingsError
 from cometmq.spark.jobs import replay, sending
 from cometmq.spark.jobs.time_map import TimeMap, check_speed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.client import Admin, ClientSettings, Credentials
+from cometmq import Admin, ClientSettings, Credentials
 from tests.support.accounts import ADMIN, CANARY, account, guarded_cluster
 
 SPARK_USER = Credentials("spark-user", f"{CANARY}-spark")

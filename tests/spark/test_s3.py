@@ -14,8 +14,8 @@ from pyarrow import fs
 from pyarrow import parquet as pq
 from typer.testing import CliRunner
 
+from cometmq import Message, Producer
 from cometmq.cli.__main__ import app
-from cometmq.client import Message, Producer
 from cometmq.model.exit_status import ExitStatus
 from cometmq.offline import read
 from tests.interop.reference import CACHE, fetched

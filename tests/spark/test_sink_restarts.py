@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import Message, Producer, PullConsumer
+from cometmq import Message, Producer, PullConsumer
 from tests.support import processes
 from tests.support.spark_sink_app import BATCH_ROWS, DELIVERIES, LEDGER, TASK
 

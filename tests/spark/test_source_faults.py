@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cometmq.client import Admin, Message, Producer
+from cometmq import Admin, Message, Producer
 from cometmq.client.consumer.pull import queue_reader
 from cometmq.client.sync import read_ahead
 from cometmq.embedded import Embedded

@@ -8,7 +8,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cometmq.client import PullConsumer
+from cometmq import PullConsumer
 from cometmq.embedded import Embedded
 from cometmq.spark import commit_offsets
 from tests.spark.conftest import load, numbers_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from cometmq.client import Message, Producer
+from cometmq import Message, Producer
 from cometmq.embedded import Embedded
 from examples.late_orders import TOPIC, run, windows
 from tests.support.pages import ROOT

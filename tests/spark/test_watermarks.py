@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import count, window
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cometmq.client import Message, MessageQueue, Producer
+from cometmq import Message, MessageQueue, Producer
 from cometmq.embedded import Embedded
 from tests.spark.conftest import load
 from tests.spark.test_stream import DEADLINE_S, stream

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cometmq.client import Admin
+from cometmq import Admin
 from cometmq.model.errors import SettingsError
 from cometmq.spark import OffsetCommits, commit_offsets, delta_sink, read_delta, register
 from cometmq.spark.jobs import archive, catalogue, rebuild, sql, stats, trace, verify

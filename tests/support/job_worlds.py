@@ -8,7 +8,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from cometmq.client import Admin, Message, Producer, PullConsumer, StoredMessage
+from cometmq import Admin, Message, Producer, PullConsumer, StoredMessage
 
 # Columns of a message, of `_bad`, of our own work, of our folders' names of before, and such as SQL must quote.
 NAMES = (

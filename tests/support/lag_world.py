@@ -17,10 +17,9 @@ from pathlib import Path
 import orjson
 from prometheus_client.parser import text_string_to_metric_families
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     ConsumeFrom,
-    GroupConfig,
     Message,
     MessageQueue,
     Producer,
@@ -30,6 +29,7 @@ from cometmq.client import (
     SimpleConsumer,
     StoredMessage,
 )
+from cometmq.admin import GroupConfig
 from tests.support import processes
 from tests.support.command_line import run
 from tests.support.processes import Program, free_port, wait_until

@@ -20,7 +20,7 @@ from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any
 
-from cometmq import client
+from cometmq import Message, StoredMessage
 from cometmq.client.settings import (
     ClientSettings,
     ConsumeFrom,
@@ -30,6 +30,7 @@ from cometmq.client.settings import (
     SimpleSettings,
 )
 from cometmq.errors import CometError
+from tests.support.public_names import public
 from tests.support.refused_calls import REFUSED, WORKER, Calls, ask, ask_on_a_loop
 
 SECONDS_MAX = 150
@@ -68,7 +69,7 @@ class Case:
         self.go, self.begin = os.pipe()  # Of the main thread.
         self.released, self.release = os.pipe()  # Of the listener.
         self.begun = threading.Event()
-        self.popped: dict[bytes, client.StoredMessage] = {}
+        self.popped: dict[bytes, StoredMessage] = {}
 
     def tell_ready(self) -> None:
         """Say that this process may be ended; a process that ends by a signal says so once `wait` listens to it."""
@@ -119,13 +120,13 @@ class Case:
             },
         }
 
-    def handle(self, message: client.StoredMessage) -> None:
+    def handle(self, message: StoredMessage) -> None:
         if message.body == b"1":
             self.begun.set()
             os.read(self.released, 1)
         os.write(self.journal, message.body)
 
-    async def listen(self, message: client.StoredMessage) -> None:
+    async def listen(self, message: StoredMessage) -> None:
         if message.body == b"1":
             self.begun.set()
             await asyncio.to_thread(os.read, self.released, 1)
@@ -172,7 +173,7 @@ def blocking(case: Case) -> None:
     with ExitStack() as stack:
         clients = {}
         for name, arguments in case.arguments().items():
-            clients[name] = getattr(client, name)(case.names, **arguments)
+            clients[name] = public(name)(case.names, **arguments)
             again(clients[name].start)
             if case.way in IN_ORDER:
                 stack.enter_context(clients[name])
@@ -203,9 +204,9 @@ def work_blocking(case: Case, clients: dict[str, Any]) -> None:
     again(clients["QueueReader"].topics)
     again(lambda: clients["ReplayClaims"].take("run", []))
     again(lambda: clients["EncodedProducer"].queues(case.topic))
-    again(lambda: clients["Producer"].send(client.Message(f"{case.topic}_sent", b"x")))
+    again(lambda: clients["Producer"].send(Message(f"{case.topic}_sent", b"x")))
     for body in (b"0", b"1"):
-        received: list[client.StoredMessage] = []
+        received: list[StoredMessage] = []
         while not received:
             received = clients["PullConsumer"].receive(1)
         assert received[0].body == body
@@ -224,7 +225,7 @@ async def on_a_loop(case: Case) -> None:
     async with AsyncExitStack() as stack:
         clients = {}
         for name, arguments in case.arguments().items():
-            clients[name] = getattr(client, f"Async{name}")(case.names, **arguments)
+            clients[name] = public(f"Async{name}")(case.names, **arguments)
             await again_on_a_loop(clients[name].start)
             if case.way in IN_ORDER:
                 await stack.enter_async_context(clients[name])
@@ -251,10 +252,10 @@ async def work_on_a_loop(case: Case, clients: dict[str, Any]) -> None:
     await again_on_a_loop(clients["QueueReader"].topics)
     await again_on_a_loop(lambda: clients["ReplayClaims"].take("run", []))
     await again_on_a_loop(lambda: clients["EncodedProducer"].queues(case.topic))
-    message = client.Message(f"{case.topic}_sent", b"x")
+    message = Message(f"{case.topic}_sent", b"x")
     await again_on_a_loop(lambda: clients["Producer"].send(message))
     for body in (b"0", b"1"):
-        received: list[client.StoredMessage] = []
+        received: list[StoredMessage] = []
         while not received:
             received = await clients["PullConsumer"].receive(1)
         assert received[0].body == body

@@ -8,15 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from cometmq.client import (
-    Credentials,
-    EncodedMessage,
-    LetterId,
-    Message,
-    MessageQueue,
-    ReplayCandidate,
-    StoredMessage,
-)
+from cometmq import Credentials, Message, MessageQueue, StoredMessage
+from cometmq.connect import EncodedMessage, LetterId, ReplayCandidate
 from cometmq.errors import CometError
 
 # The user of all clients of the table, whom a broker without access control does not look at.

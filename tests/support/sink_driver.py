@@ -22,7 +22,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
-from cometmq.client import HalfMessage, TransactionState
+from cometmq import TransactionState
+from cometmq.admin import HalfMessage
 from cometmq.model.errors import CometError
 from cometmq.spark.sink.batch_committer import BatchCommitter
 from cometmq.spark.sink.columns import SinkColumns

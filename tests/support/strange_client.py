@@ -14,7 +14,7 @@ import sys
 import time
 from typing import Any
 
-from cometmq.client import AsyncProducer, AsyncPullConsumer, AsyncPushConsumer, Message
+from cometmq import AsyncProducer, AsyncPullConsumer, AsyncPushConsumer, Message
 from cometmq.client.admin.admin import AsyncAdmin
 from cometmq.client.admin.inspector import AsyncInspector
 from cometmq.client.consumer.pop.simple_consumer import AsyncSimpleConsumer

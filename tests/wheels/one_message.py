@@ -18,7 +18,7 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import cometmq
-from cometmq.client import Message, Producer, PullConsumer
+from cometmq import Message, Producer, PullConsumer
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "cometmq"
 SECONDS_MAX = 60

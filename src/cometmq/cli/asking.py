@@ -10,7 +10,9 @@ from cometmq.cli.running import until_stopped
 from cometmq.model.errors import BrokerNotFound, BrokerRefused, NetError
 
 if TYPE_CHECKING:
-    from cometmq.client import AbsentBroker, AsyncAdmin, AsyncInspector, ClientInstance
+    from cometmq import AsyncAdmin
+    from cometmq.admin import AbsentBroker, AsyncInspector
+    from cometmq.connect import ClientInstance
 
 Result = TypeVar("Result")
 
@@ -93,7 +95,9 @@ async def missing_with(clients: Clients, *topics: str) -> "list[AbsentBroker]":
 async def _with_clients(
     nameserver: str, work: Callable[[Clients], Awaitable[Result]]
 ) -> Result:
-    from cometmq.client import AsyncAdmin, AsyncInspector, ClientInstance, ClientSettings
+    from cometmq import AsyncAdmin, ClientSettings
+    from cometmq.admin import AsyncInspector
+    from cometmq.connect import ClientInstance
 
     instance = ClientInstance(nameserver, patient(ClientSettings))
     try:

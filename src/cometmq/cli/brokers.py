@@ -21,7 +21,7 @@ from cometmq.model.exit_status import ExitStatus
 from cometmq.model.text import plural
 
 if TYPE_CHECKING:
-    from cometmq.client import BrokerState, SettingsReport
+    from cometmq.admin import BrokerState, SettingsReport
 
 
 class BrokerLine(NamedTuple):

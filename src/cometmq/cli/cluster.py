@@ -10,7 +10,7 @@ from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, Watch
 from cometmq.cli.output import exit_if_partial, language_name, note_absent, print_lines
 
 if TYPE_CHECKING:
-    from cometmq.client import AbsentBroker, Replica
+    from cometmq.admin import AbsentBroker, Replica
 
 cluster = typer.Typer(help="Show and change the brokers of a cluster.", no_args_is_help=True)
 

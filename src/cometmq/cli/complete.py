@@ -14,7 +14,7 @@ from cometmq.model.errors import CometError
 from cometmq.model.names import ORDER_NAMESPACE
 
 if TYPE_CHECKING:
-    from cometmq.client import AsyncAdmin
+    from cometmq import AsyncAdmin
 
 _SECONDS_MAX = 2.0  # A shell that waits longer looks dead.
 
@@ -54,7 +54,7 @@ def _offered(
     incomplete: str,
     ask: "Callable[[AsyncAdmin], Awaitable[Iterable[str]]]",
 ) -> list[str]:
-    from cometmq.client import AsyncAdmin
+    from cometmq import AsyncAdmin
     from cometmq.net.loop import run
 
     async def names() -> Iterable[str]:

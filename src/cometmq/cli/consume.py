@@ -27,7 +27,7 @@ from cometmq.cli.running import until_stopped
 from cometmq.model.message import StoredMessage
 
 if TYPE_CHECKING:
-    from cometmq.client import PushSettings
+    from cometmq import PushSettings
 
 # Printing ends at once. A listener call that waits (`_never`) must not delay the end.
 _CLOSE_TIMEOUT_MS = 200
@@ -105,7 +105,8 @@ async def _consume(
     place: str | int,
     printer: _Printer,
 ) -> None:
-    from cometmq.client import AsyncPushConsumer, ClientInstance, Tag
+    from cometmq import AsyncPushConsumer, Tag
+    from cometmq.connect import ClientInstance
 
     settings = _settings(place)
     instance = ClientInstance(nameserver, settings)
@@ -126,7 +127,7 @@ async def _consume(
 
 
 def _settings(place: str | int) -> "PushSettings":
-    from cometmq.client import ConsumeFrom, PushSettings
+    from cometmq import ConsumeFrom, PushSettings
 
     if isinstance(place, int):
         rule, timestamp_ms = ConsumeFrom.TIMESTAMP, place

@@ -36,7 +36,7 @@ from cometmq.model.names import REPLAY_LEDGER_PREFIX, dead_letter_topic
 from cometmq.model.text import plural
 
 if TYPE_CHECKING:
-    from cometmq.client import AbsentBroker
+    from cometmq.admin import AbsentBroker
     from cometmq.client.admin.dead_letters import DeadLetterFilter
     from cometmq.client.admin.replay import ReplayResult
 

@@ -16,7 +16,7 @@ from cometmq.model.errors import SettingsError
 from cometmq.model.names import TOOLS_GROUP
 
 if TYPE_CHECKING:
-    from cometmq.client import AbsentBroker
+    from cometmq.admin import AbsentBroker
     from cometmq.client.admin.delayed import DelayedMessage, DelayedMessages
 
 COUNT_DEFAULT = 100
@@ -78,14 +78,14 @@ def recall(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
     """Recall a message that waits for its time; the broker needs recallMessageEnable."""
-    from cometmq.client import Admin, ClientSettings
+    from cometmq import Admin, ClientSettings
 
     with Admin(nameserver, settings=patient(ClientSettings)) as admin:
         notes().print(f"[dim]Recalled message {admin.recall(handle)}")
 
 
 async def _find(clients: Clients, levels: str | None) -> "DelayedMessages":
-    from cometmq.client import AsyncPullConsumer, ConsumerSettings
+    from cometmq import AsyncPullConsumer, ConsumerSettings
     from cometmq.client.admin.delayed import DelayedFinder
     from cometmq.net.clock import SystemClock
 

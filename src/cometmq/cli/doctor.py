@@ -13,7 +13,7 @@ from cometmq.model.exit_status import ExitStatus
 from cometmq.model.text import plural
 
 if TYPE_CHECKING:
-    from cometmq.client import Symptom
+    from cometmq.admin import Symptom
 
 _LAG_DEFAULT = 10_000
 _WAIT_DEFAULT = 300.0
@@ -54,7 +54,7 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Check a cluster, and show what is wrong and what to do; status 1 if something is bad."""
-    from cometmq.client import IgnoreList
+    from cometmq.admin import IgnoreList
 
     ignored = IgnoreList.read(ignore_file, ignore or ())
 
@@ -72,7 +72,7 @@ def doctor(
 
 
 def _print(found: Sequence["Symptom"], *, count_ignored: int, is_each_listed: bool) -> None:
-    from cometmq.client import grouped_symptoms
+    from cometmq.admin import grouped_symptoms
     from cometmq.client.admin.facts import moment
 
     page, say = screen(), notes()

@@ -23,7 +23,7 @@ from cometmq.model.message import StoredMessage
 from cometmq.model.names import TOOLS_GROUP, TRANS_CHECK_MAX_TIME_TOPIC
 
 if TYPE_CHECKING:
-    from cometmq.client import AbsentBroker, Explanation
+    from cometmq.admin import AbsentBroker, Explanation
 
 _MARKS = {True: "yes", False: "NO", None: "?"}
 
@@ -70,7 +70,8 @@ def explain(
 
     Status 1 also if the group has consumed it already.
     """
-    from cometmq.client import ClientSettings, Inspector
+    from cometmq import ClientSettings
+    from cometmq.admin import Inspector
 
     with Inspector(nameserver, settings=patient(ClientSettings)) as inspector:
         found = inspector.explain(message_id, group, topic=topic)
@@ -165,7 +166,7 @@ def discarded(
 
 
 async def _discarded(clients: Clients) -> list[StoredMessage]:
-    from cometmq.client import AsyncPullConsumer, ConsumerSettings
+    from cometmq import AsyncPullConsumer, ConsumerSettings
     from cometmq.model.errors import TopicNotFound
 
     found: list[StoredMessage] = []
@@ -199,7 +200,8 @@ def resume(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
     """Let the broker check a discarded half message again, from the first check."""
-    from cometmq.client import ClientSettings, Inspector
+    from cometmq import ClientSettings
+    from cometmq.admin import Inspector
 
     with Inspector(nameserver, settings=patient(ClientSettings)) as inspector:
         inspector.resume_transaction(offset_id)

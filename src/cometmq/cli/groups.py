@@ -32,7 +32,7 @@ from cometmq.model.group import GroupConfig
 from cometmq.model.names import dead_letter_topic, is_system_group, retry_topic
 
 if TYPE_CHECKING:
-    from cometmq.client import AbsentBroker, GroupState, RunningState
+    from cometmq.admin import AbsentBroker, GroupState, RunningState
 
 groups = typer.Typer(help="Show and change consumer groups.", no_args_is_help=True)
 

@@ -15,7 +15,7 @@ from cometmq.model.exit_status import ExitStatus
 from cometmq.model.names import TRACE_TOPIC
 
 if TYPE_CHECKING:
-    from cometmq.client import StoredMessage
+    from cometmq import StoredMessage
     from cometmq.codec.trace import Trace
 
 MessageId = Annotated[
@@ -96,7 +96,7 @@ def resend(
 
 
 async def _copy(clients: Clients, message: "StoredMessage") -> dict[str, Any]:
-    from cometmq.client import AsyncProducer, Message
+    from cometmq import AsyncProducer, Message
 
     place = f"{message.topic}:{message.queue.broker_name}:{message.queue.queue_id}:{message.queue_offset}"
     copy = Message(

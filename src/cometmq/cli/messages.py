@@ -22,7 +22,8 @@ from cometmq.model.message import StoredMessage
 from cometmq.model.names import TOOLS_GROUP
 
 if TYPE_CHECKING:
-    from cometmq.client import AbsentBroker, AsyncAdmin, AsyncPullConsumer, MessageQueue
+    from cometmq import AsyncAdmin, AsyncPullConsumer, MessageQueue
+    from cometmq.admin import AbsentBroker
 
 COUNT_DEFAULT = 32
 
@@ -81,7 +82,7 @@ def find(
     places, is_found = _Places(topic, queue, count_max), False
 
     async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        from cometmq.client import AsyncPullConsumer, ConsumerSettings
+        from cometmq import AsyncPullConsumer, ConsumerSettings
 
         nonlocal is_found
         async with AsyncPullConsumer(
@@ -127,7 +128,7 @@ def _print(found: Found, dead: set[str], *, as_json: bool) -> None:
 
 
 async def _dead_of(consumer: "AsyncPullConsumer", found: Found) -> set[str]:
-    from cometmq.client import deleted_messages
+    from cometmq.admin import deleted_messages
 
     return await deleted_messages(consumer, found) if found else set()
 

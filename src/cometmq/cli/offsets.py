@@ -34,7 +34,8 @@ from cometmq.model.names import is_retry_topic, is_system_group
 from cometmq.model.text import plural
 
 if TYPE_CHECKING:
-    from cometmq.client import AbsentBroker, MessageQueue
+    from cometmq import MessageQueue
+    from cometmq.admin import AbsentBroker
 
 _FILE_SIZE_MAX = 64 << 20
 

@@ -23,7 +23,7 @@ from cometmq.model.message import StoredMessage
 from cometmq.model.total import Total
 
 if TYPE_CHECKING:
-    from cometmq.client import AbsentBroker
+    from cometmq.admin import AbsentBroker
 
 # Readable on dark and light backgrounds; red is reserved for errors.
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_magenta")

@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from cometmq.client import ClientSettings
+    from cometmq import ClientSettings
 
 Settings = TypeVar("Settings", bound="ClientSettings")
 

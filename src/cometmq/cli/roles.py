@@ -16,7 +16,7 @@ from cometmq.cli.output import notes
 from cometmq.model.exit_status import ExitStatus
 
 if TYPE_CHECKING:
-    from cometmq.client import Promotion
+    from cometmq.admin import Promotion
 
 SlaveId = Annotated[
     int | None,

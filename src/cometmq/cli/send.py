@@ -20,7 +20,7 @@ from cometmq.cli.patience import patient
 from cometmq.model.message import Message
 
 if TYPE_CHECKING:
-    from cometmq.client.results import SendResult
+    from cometmq import SendResult
     from cometmq.model.queue import MessageQueue
 
 STDIN = "-"
@@ -118,7 +118,7 @@ def _send(
     as_json: bool,
 ) -> int:
     """Send all groups of messages, report the results with `show`, and return the number of messages."""
-    from cometmq.client import Producer, ProducerSettings
+    from cometmq import Producer, ProducerSettings
 
     sent = 0
     with Producer(nameserver, settings=patient(ProducerSettings)) as producer:

@@ -31,7 +31,8 @@ from cometmq.model.names import TOOLS_GROUP
 from cometmq.model.text import plural
 
 if TYPE_CHECKING:
-    from cometmq.client import AsyncPullConsumer, ClientInstance, MessageQueue, Tag
+    from cometmq import AsyncPullConsumer, MessageQueue, Tag
+    from cometmq.connect import ClientInstance
 
 WAIT_MS = 15_000  # A broker holds a poll this long, as for a push consumer.
 _RETRY_SECONDS = 1.0
@@ -70,7 +71,8 @@ async def _tail(
     count_max: int | None,
     as_json: bool,
 ) -> None:
-    from cometmq.client import AsyncPullConsumer, ClientInstance, ClientSettings, Tag
+    from cometmq import AsyncPullConsumer, ClientSettings, Tag
+    from cometmq.connect import ClientInstance
 
     instance = ClientInstance(nameserver, patient(ClientSettings))
     try:

@@ -25,7 +25,7 @@ from cometmq.model.flags import PERM_READ, PERM_WRITE, is_readable, is_writable
 from cometmq.model.text import in_quotes
 
 if TYPE_CHECKING:
-    from cometmq.client import AbsentBroker, StatsWindows, TopicRoute, TopicState
+    from cometmq.admin import AbsentBroker, StatsWindows, TopicRoute, TopicState
 
 _PUT = "TOPIC_PUT_NUMS"
 

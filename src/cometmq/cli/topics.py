@@ -33,7 +33,8 @@ from cometmq.model.names import (
 from cometmq.model.text import plural
 
 if TYPE_CHECKING:
-    from cometmq.client import AbsentBroker, AsyncAdmin, TopicConfig, TopicState
+    from cometmq import AsyncAdmin
+    from cometmq.admin import AbsentBroker, TopicConfig, TopicState
 
 Result = TypeVar("Result")
 
@@ -204,7 +205,7 @@ def delete(
 
 
 def _with_admin(nameserver: str, work: "Callable[[AsyncAdmin], Awaitable[Result]]") -> Result:
-    from cometmq.client import AsyncAdmin, ClientSettings
+    from cometmq import AsyncAdmin, ClientSettings
     from cometmq.net.loop import run
 
     async def main() -> Result:

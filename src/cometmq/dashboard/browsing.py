@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from cometmq.client import AsyncPullConsumer, MessageQueue, StoredMessage, deleted_messages
+from cometmq import AsyncPullConsumer, MessageQueue, StoredMessage
+from cometmq.admin import deleted_messages
 from cometmq.dashboard.bodies import body_line
 from cometmq.dashboard.paging import check_page, last_page
 

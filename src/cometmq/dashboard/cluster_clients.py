@@ -4,13 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Self
 
-from cometmq.client import (
-    Accounts,
+from cometmq import (
     AsyncAdmin,
-    AsyncInspector,
     AsyncProducer,
     AsyncPullConsumer,
-    ClientInstance,
     ClientSettings,
     ConsumerSettings,
     Credentials,
@@ -18,6 +15,8 @@ from cometmq.client import (
     ProducerSettings,
     SendResult,
 )
+from cometmq.admin import Accounts, AsyncInspector
+from cometmq.connect import ClientInstance
 from cometmq.model.names import TOOLS_GROUP
 
 # Every broker has this group from its first start, because mqadmin pulls with it.

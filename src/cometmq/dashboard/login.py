@@ -3,7 +3,8 @@
 import asyncio
 import logging
 
-from cometmq.client import AsyncInspector, Credentials
+from cometmq import Credentials
+from cometmq.admin import AsyncInspector
 from cometmq.dashboard.cluster_clients import ClusterClient
 from cometmq.dashboard.passwords import DashboardUser, Role, UserFile
 from cometmq.dashboard.settings import DashboardSettings

@@ -10,7 +10,8 @@ from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from cometmq.client import AsyncAdmin, AsyncInspector
+from cometmq import AsyncAdmin
+from cometmq.admin import AsyncInspector
 from cometmq.dashboard.audit import Audit, AuditEntry
 from cometmq.dashboard.cluster_clients import ClusterClient, ClusterClients
 from cometmq.dashboard.login_attempts import LoginAttempts

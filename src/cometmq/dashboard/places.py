@@ -2,7 +2,7 @@
 
 import re
 
-from cometmq.client import MessageQueue, StoredMessage
+from cometmq import MessageQueue, StoredMessage
 from cometmq.dashboard.inputs import WrongInput
 from cometmq.model.text import in_quotes
 

@@ -9,7 +9,7 @@ import secrets
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from cometmq.client import Credentials
+from cometmq import Credentials
 from cometmq.dashboard.passwords import Role
 
 SESSIONS_MAX = 1000

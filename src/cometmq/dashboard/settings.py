@@ -4,7 +4,8 @@ import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cometmq.client import Credentials, IgnoreList
+from cometmq import Credentials
+from cometmq.admin import IgnoreList
 from cometmq.model.address import is_loopback
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import in_quotes

@@ -13,7 +13,7 @@ from heapq import nlargest
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from cometmq.client import AsyncInspector, BrokerState, Symptom
+from cometmq.admin import AsyncInspector, BrokerState, Symptom
 from cometmq.dashboard.settings import DashboardSettings
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CometError

@@ -1,27 +1,52 @@
 """Lazy imports of the public names of a package, whose users often need only a part of it.
 
-    if not TYPE_CHECKING:
-        __getattr__ = later(__name__, {"AsyncProducer": "cometmq.client.producer.producer"})
+    __getattr__, __dir__, __all__ = later(__name__)
 
-Type checkers and editors read the imports under `if TYPE_CHECKING` instead, and so detect wrong names.
+The names and where they are defined are the imports of the stub file beside the module (`x.pyi` beside `x.py`), which
+type checkers and editors read as well.
 """
 
+import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 
 def later(
-    package: str, modules: Mapping[str, str], ready: Callable[[Any], Any] = lambda found: found
-) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a package that imports a name on first use, passes it through `ready` and keeps it."""
+    name: str, ready: str | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` of a module, which import each name of its stub file on first use.
 
-    def find(name: str) -> Any:
-        if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = ready(getattr(import_module(modules[name]), name))
-        setattr(sys.modules[package], name, found)
+    Args:
+        name: Name of the module, which is being imported.
+        ready: "module:function" of a function that each imported object is passed through; None: none.
+    """
+    module = sys.modules[name]
+    modules = _imports(module)
+
+    def find(wanted: str) -> Any:
+        if wanted not in modules:
+            raise AttributeError(f"module {name!r} has no attribute {wanted!r}")
+        found = getattr(import_module(modules[wanted]), wanted)
+        if ready is not None:
+            place, _, function = ready.partition(":")
+            found = getattr(import_module(place), function)(found)
+        setattr(module, wanted, found)
         return found
 
-    return find
+    return find, lambda: sorted({*vars(module), *modules}), sorted(modules)
+
+
+def _imports(module: ModuleType) -> dict[str, str]:
+    """Return the names that the stub file of a module imports, and the module of each."""
+    path = f"{(module.__file__ or '').rpartition('.')[0]}.pyi"
+    loader: Any = module.__loader__
+    tree: Any = compile(loader.get_data(path), path, "exec", ast.PyCF_ONLY_AST)
+    return {
+        each.name: str(statement.module)
+        for statement in tree.body
+        if isinstance(statement, ast.ImportFrom)
+        for each in statement.names
+    }

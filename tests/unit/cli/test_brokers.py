@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cometmq.admin import BrokerState, SettingsReport
 from cometmq.cli.brokers import broker_line, config_lines
-from cometmq.client import BrokerState, SettingsReport
 
 NUMBERS = {
     "brokerVersionDesc": "V5_3_3",

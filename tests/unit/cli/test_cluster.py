@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from cometmq.admin import HaMaster, HaSlave, HaStatus, Replica
 from cometmq.cli.cluster import ReplicaLine, lines_of
-from cometmq.client import HaMaster, HaSlave, HaStatus, Replica
 
 MASTER = HaStatus(
     is_master=True, max_offset=1_000, in_sync_slaves=1, needed=2, stored_ms=60_000

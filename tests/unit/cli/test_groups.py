@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from cometmq import MessageQueue
+from cometmq.admin import GroupConfig, GroupState, QueueProgress, Total
 from cometmq.cli.groups import group_line, progress_lines
 from cometmq.cli.offsets import MoveLine, export_json, move_lines, read_export, said_of
-from cometmq.client import GroupConfig, GroupState, MessageQueue, QueueProgress, Total
 
 QUEUE = MessageQueue("orders", "a", 1)
 RETRY = MessageQueue("%RETRY%billing", "a", 0)

@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from cometmq.client import PullStatus, RawPull, ReadFrom
 from cometmq.client.consumer.pull.members import BrokerGroupMembers
+from cometmq.connect import PullStatus, RawPull, ReadFrom
 from cometmq.model.errors import BrokerRefused, NetError
 from cometmq.model.queue import MessageQueue
 from tests.support.memory_cluster import MemoryQueue, record

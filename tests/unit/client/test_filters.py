@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import ALL, Filter, Sql, Tag
+from cometmq import ALL, Filter, Sql, Tag
 from cometmq.client.consumer.filters import each_of, subscription_of
 from cometmq.errors import ExpressionError, SubscriptionError
 from cometmq.model.java_hash import java_hash

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import MessageQueue, PushConsumer, PushSettings, StoredMessage
+from cometmq import MessageQueue, PushConsumer, PushSettings, StoredMessage
 from cometmq.client.consumer.listeners import listener_call
 from cometmq.errors import SettingsError
 

@@ -1,4 +1,4 @@
-"""`cometmq.client` gives each of its names when it is asked for it, and imports no more than that takes."""
+"""`cometmq`, `cometmq.admin` and `cometmq.connect` import each name when it is asked for, and no more than that takes."""
 
 import ast
 import dataclasses
@@ -8,32 +8,36 @@ import subprocess
 import sys
 import typing
 from pathlib import Path
+from types import ModuleType
 
-import cometmq.client
+import pytest
+
+import cometmq
 import cometmq.errors
+from tests.support.public_names import TIERS, public_names
 
 
-def typed_names() -> dict[str, str]:
+def typed_names(tier: ModuleType) -> dict[str, str]:
     """Where a type checker finds each name."""
-    tree = ast.parse(inspect.getsource(cometmq.client))
-    [block] = [
-        node
-        for node in tree.body
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    ]
-    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    tree = ast.parse(Path(tier.__file__ or "").with_suffix(".pyi").read_text())
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    assert all(each.name == each.asname for node in imports for each in node.names)
     return {alias.name: node.module or "" for node in imports for alias in node.names}
 
 
-def test_what_is_promised_is_what_a_type_checker_sees_and_what_is_given():
-    assert sorted(typed_names()) == sorted(cometmq.client.__all__)
-    for name, module in typed_names().items():
-        assert getattr(cometmq.client, name) is vars(sys.modules[module])[name]
-    assert set(cometmq.client.__all__) <= set(dir(cometmq.client))
+@pytest.mark.parametrize("tier", TIERS, ids=lambda tier: tier.__name__)
+def test_what_is_promised_is_what_a_type_checker_sees_and_what_is_given(tier):
+    assert sorted(typed_names(tier)) == sorted(tier.__all__)
+    for name, module in typed_names(tier).items():
+        assert getattr(tier, name) is vars(sys.modules[module])[name]
+    assert set(tier.__all__) <= set(dir(tier))
+    assert not hasattr(tier, "Consumer")
 
 
-def test_a_name_that_there_is_not_is_an_attribute_error():
-    assert not hasattr(cometmq.client, "Consumer")
+def test_a_name_is_public_in_one_place_and_the_first_tier_is_small():
+    names = [name for tier in TIERS for name in tier.__all__]
+    assert len(names) == len(set(names))
+    assert len(TIERS[0].__all__) <= 50
 
 
 def test_a_part_does_not_bring_the_rest():
@@ -61,8 +65,7 @@ def flat(parts: typing.Any) -> list[typing.Any]:
 def public_signatures() -> dict[str, dict[str, typing.Any]]:
     """The types of arguments, results and fields of all that the package gives, by place."""
     hints = {}
-    for name in cometmq.client.__all__:
-        given = getattr(cometmq.client, name)
+    for name, given in public_names().items():
         if inspect.isfunction(given) or dataclasses.is_dataclass(given):
             hints[name] = typing.get_type_hints(given)
         elif inspect.isclass(given):
@@ -81,7 +84,7 @@ def public_signatures() -> dict[str, dict[str, typing.Any]]:
 
 
 def test_every_type_of_a_public_signature_can_be_imported():
-    given = {getattr(cometmq.client, name) for name in cometmq.client.__all__}
+    given = set(public_names().values())
     given |= {getattr(cometmq.errors, name) for name in cometmq.errors.__all__}
     # What Spark and the request layer of our own use of a instance is not for users.
     signatures = {
@@ -100,6 +103,7 @@ def test_every_type_of_a_public_signature_can_be_imported():
 def test_a_star_import_gives_the_public_names():
     given: dict[str, object] = {}
     exec("from cometmq import *", given)
+    assert given.keys() - {"__builtins__"} == set(TIERS[0].__all__)
     assert {"Producer", "PushConsumer", "Message", "virtual", "DeadLetter"} <= given.keys()
 
 

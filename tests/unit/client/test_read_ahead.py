@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import PullStatus, RawPull
 from cometmq.client.sync import read_ahead
 from cometmq.client.sync.portal import portal
+from cometmq.connect import PullStatus, RawPull
 from cometmq.model.errors import CometError, NetError
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from cometmq.client import (
+from cometmq import MessageQueue
+from cometmq.admin import (
     BrokerState,
     ClientConnection,
     Conflict,
@@ -17,7 +18,6 @@ from cometmq.client import (
     HaMaster,
     HaStatus,
     IgnoreList,
-    MessageQueue,
     QueueProgress,
     QueueState,
     Replica,

@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from cometmq import client
+from tests.support.public_names import public
 from tools import sync_facade
 
 ROOT = Path(__file__).resolve().parents[3]
 PAIRS = [
-    (client.AsyncProducer, client.Producer),
-    (client.AsyncPushConsumer, client.PushConsumer),
-    (client.AsyncPullConsumer, client.PullConsumer),
-    (client.AsyncAdmin, client.Admin),
-    (client.AsyncTransaction, client.Transaction),
-    (client.AsyncInspector, client.Inspector),
-    (client.AsyncSimpleConsumer, client.SimpleConsumer),
-    (client.AsyncReplayClaims, client.ReplayClaims),
-    (client.AsyncQueueReader, client.QueueReader),
-    (client.AsyncEncodedProducer, client.EncodedProducer),
+    (public("AsyncProducer"), public("Producer")),
+    (public("AsyncPushConsumer"), public("PushConsumer")),
+    (public("AsyncPullConsumer"), public("PullConsumer")),
+    (public("AsyncAdmin"), public("Admin")),
+    (public("AsyncTransaction"), public("Transaction")),
+    (public("AsyncInspector"), public("Inspector")),
+    (public("AsyncSimpleConsumer"), public("SimpleConsumer")),
+    (public("AsyncReplayClaims"), public("ReplayClaims")),
+    (public("AsyncQueueReader"), public("QueueReader")),
+    (public("AsyncEncodedProducer"), public("EncodedProducer")),
 ]
 
 
-def public(cls: type) -> dict[str, object]:
+def members(cls: type) -> dict[str, object]:
     return {name: value for name, value in vars(cls).items() if not name.startswith("_")}
 
 
@@ -34,7 +34,7 @@ def public(cls: type) -> dict[str, object]:
 def test_methods_and_their_parameters_agree(one, other):
     futures = {
         name
-        for name, value in public(one).items()
+        for name, value in members(one).items()
         if "asyncio.Future[" in str(getattr(value, "__annotations__", {}).get("return"))
     }
     # What gives a future has a twin that waits and, but for a transaction's ends, one that does not.
@@ -42,13 +42,13 @@ def test_methods_and_their_parameters_agree(one, other):
     assert unwaited == {
         f"{name}_async" for name in futures if "Transaction" not in one.__name__
     }
-    assert public(one).keys() | unwaited == public(other).keys()
+    assert members(one).keys() | unwaited == members(other).keys()
     life = {"start", "close", "client_id"}
     assert "Transaction" in one.__name__ or life <= {*dir(one)} & {*dir(other)}
-    for name, value in public(one).items():
+    for name, value in members(one).items():
         if inspect.isfunction(value):
             wanted = inspect.signature(value).parameters
-            for twin in {name, f"{name}_async"} & public(other).keys():
+            for twin in {name, f"{name}_async"} & members(other).keys():
                 assert inspect.signature(getattr(other, twin)).parameters == wanted
 
 
@@ -90,7 +90,7 @@ def test_a_rule_that_finds_nothing_is_an_error():
 
 
 def test_no_thread_is_made_by_the_import():
-    code = "import threading, cometmq.client; print(threading.active_count())"
+    code = "import threading, cometmq; cometmq.Producer; print(threading.active_count())"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

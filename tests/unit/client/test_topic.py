@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from cometmq.client import (
+from cometmq import (
     JsonCodec,
     Message,
     MsgspecCodec,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cometmq.client import MessageQueue
+from cometmq import MessageQueue
 from cometmq.dashboard.browsing import QueueSlice, slices_of_page
 
 RANGES = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 40)), max_size=8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.client import Credentials
+from cometmq import Credentials
 from cometmq.dashboard import login_attempts, sessions
 from cometmq.dashboard.login_attempts import LoginAttempts
 from cometmq.dashboard.passwords import Role

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cometmq.client import Trace, TraceKind
+from cometmq.admin import Trace, TraceKind
 from cometmq.codec.trace import TraceOutcome
 from cometmq.dashboard.pages.traces import spans_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cometmq.client import BrokerState
+from cometmq.admin import BrokerState
 from cometmq.dashboard.settings import DashboardSettings
 from cometmq.dashboard.watcher import BROKERS_MAX, Watcher
 from tests.support.hand_clock import HandClock

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import HalfMessage, TransactionState
+from cometmq import TransactionState
+from cometmq.admin import HalfMessage
 from cometmq.model.errors import BrokerRefused, CometError, ConnectionLost
 from cometmq.spark.sink import batch_committer
 from cometmq.spark.sink.batch_committer import BatchCommitter

@@ -21,7 +21,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from cometmq.client import ALL, IndexedMessages
+from cometmq import ALL
+from cometmq.connect import IndexedMessages
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.push_down import PUSH_DOWN_MODULE
 from cometmq.spark.schema import message_schema

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import Sql
+from cometmq import Sql
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.spark.schema import COLUMNS, check_read_schema, message_schema

@@ -215,7 +215,7 @@ OWN_METRICS = {
         GAUGE, (), "When the certificate of the broker's port expires, seconds since 1970."
     ),
 }
-METRICS = {**METRICS_OF_JAVA, **OWN_METRICS}
+METRICS: dict[str, Metric] = {**METRICS_OF_JAVA, **OWN_METRICS}
 
 
 def metrics_of(broker_id: int, *, is_slave: bool) -> dict[str, Metric]:

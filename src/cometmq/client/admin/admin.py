@@ -3,7 +3,7 @@
     async with AsyncAdmin("127.0.0.1:9876") as admin:
         await admin.create_topic("orders", queues=8)
 
-`cometmq.client.Admin` is the same for threads.
+`cometmq.Admin` is the same for threads.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping

@@ -3,7 +3,7 @@
     async with AsyncInspector("127.0.0.1:9876") as inspector:
         print((await inspector.explain(message_id, "billing")).answer)
 
-`cometmq.client.Inspector` is the same for threads.
+`cometmq.admin.Inspector` is the same for threads.
 """
 
 from collections.abc import Sequence

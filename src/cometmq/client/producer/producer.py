@@ -4,7 +4,7 @@
         result = await producer.send(Message("orders", b"...", tag="paid", keys="order-17"))
 
 `send` immediately returns a future, mostly without making a task; the future also carries errors: await it, or gather
-many. Simple sends of one iteration of the event loop may share writes. `cometmq.client.Producer` is the same for threads.
+many. Simple sends of one iteration of the event loop may share writes. `cometmq.Producer` is the same for threads.
 """
 
 import asyncio

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from starlette.responses import Response, StreamingResponse
 
-from cometmq.client import AbsentBroker, StoredMessage, Total, dead_letter_origin
+from cometmq import StoredMessage
+from cometmq.admin import AbsentBroker, Total, dead_letter_origin
 from cometmq.dashboard.browsing import QueueSlice, browse, time_slice
 from cometmq.dashboard.inputs import PageMissing, WrongInput, needed, page_of
 from cometmq.dashboard.page_request import Page, PageRequest

@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from cometmq.client import IgnoreList, grouped_symptoms
+from cometmq.admin import IgnoreList, grouped_symptoms
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.model.errors import SettingsError
 

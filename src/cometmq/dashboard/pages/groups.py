@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from cometmq.client import Conflict, GroupConfig, GroupState, Total
+from cometmq.admin import Conflict, GroupConfig, GroupState, Total
 from cometmq.dashboard.inputs import (
     PageMissing,
     WrongInput,

@@ -9,7 +9,8 @@ import re
 
 from starlette.responses import Response
 
-from cometmq.client import Explanation, Message, MessageQueue, StoredMessage
+from cometmq import Message, MessageQueue, StoredMessage
+from cometmq.admin import Explanation
 from cometmq.dashboard.bodies import KINDS, body_view
 from cometmq.dashboard.browsing import MessageRow, browse, rows_of
 from cometmq.dashboard.inputs import (

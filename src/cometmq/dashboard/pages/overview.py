@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from cometmq.client import grouped_symptoms
+from cometmq.admin import grouped_symptoms
 from cometmq.dashboard.page_request import Page, PageRequest
 
 _GROUPS_SHOWN = 8

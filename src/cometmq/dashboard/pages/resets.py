@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from cometmq.client import MessageQueue, QueueProgress
+from cometmq import MessageQueue
+from cometmq.admin import QueueProgress
 from cometmq.dashboard.escaping import moment
 from cometmq.dashboard.inputs import WrongInput, needed, text_of, time_of
 from cometmq.dashboard.page_request import Page, PageRequest

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from cometmq.client import MessageQueue
+from cometmq import MessageQueue
 from cometmq.dashboard.browsing import MessageRow, row_of
 from cometmq.dashboard.inputs import WrongInput, needed, text_of
 from cometmq.dashboard.page_request import Page, PageRequest

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from cometmq.client import AbsentBroker, GroupState, Message, TopicConfig, TopicState, Total
+from cometmq import Message
+from cometmq.admin import AbsentBroker, GroupState, TopicConfig, TopicState, Total
 from cometmq.dashboard.inputs import (
     WrongInput,
     hex_of,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from cometmq.client import Trace, TraceKind, decode_traces
+from cometmq.admin import Trace, TraceKind, decode_traces
 from cometmq.dashboard.inputs import needed, text_of
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.model.errors import CodecError

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
-from cometmq.client import AccountsReport, EntryLine, UserLine
+from cometmq.admin import AccountsReport, EntryLine, UserLine
 from cometmq.dashboard.inputs import (
     FormRefused,
     PageMissing,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from cometmq.client import DelayedFinder, DelayedMessage, DelayedMessages
+from cometmq.admin import DelayedFinder, DelayedMessage, DelayedMessages
 from cometmq.dashboard.browsing import MessageRow, QueueSlice, browse_slices, row_of, time_slice
 from cometmq.dashboard.inputs import WrongInput, page_of, text_of
 from cometmq.dashboard.page_request import Page, PageRequest

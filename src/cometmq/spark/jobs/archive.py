@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
-from cometmq.client import SystemClock
+from cometmq.connect import SystemClock
 from cometmq.model.durations import duration_ms
 from cometmq.model.errors import SettingsError
 from cometmq.offline import archive as kernel

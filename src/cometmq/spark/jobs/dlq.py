@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cometmq.client import Admin, LetterId, ReplayCandidate, ReplayClaims
+from cometmq import Admin
+from cometmq.connect import LetterId, ReplayCandidate, ReplayClaims
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import GroupNotFound
 from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, dead_letter_topic, is_system_topic

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cometmq.client import Admin
+from cometmq import Admin
 from cometmq.model.errors import SettingsError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import TopicRoute

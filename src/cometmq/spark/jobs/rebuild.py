@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from cometmq.client import SystemClock
+from cometmq.connect import SystemClock
 from cometmq.offline.place import local_place
 from cometmq.offline.plan import by_name, log_size
 from cometmq.offline.rebuild_store import StoreRebuild

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from cometmq.client import SystemClock
+from cometmq.connect import SystemClock
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
 from cometmq.spark.jobs.connect_session import check_has_driver

@@ -8,7 +8,7 @@ from typing import Any
 import pyspark
 
 from cometmq import __version__
-from cometmq.client import SystemClock
+from cometmq.connect import SystemClock
 from cometmq.model.clock import Clock
 from cometmq.spark.jobs.checkpoint import checkpointed
 from cometmq.spark.jobs.error_text import message_of

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cometmq.client import Admin
+from cometmq import Admin
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import TopicNotFound
 from cometmq.model.names import WHEEL_TIMER_TOPIC

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cometmq.client import TraceKind
+from cometmq.admin import TraceKind
 from cometmq.model.trace import FIELD_END, RECORD_END
 from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.connect_session import check_has_driver

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from cometmq.client import SystemClock
+from cometmq.connect import SystemClock
 from cometmq.model.errors import SettingsError
 from cometmq.offline.choices import SPLIT_BYTES
 from cometmq.offline.copy_compare import CopyReading, settled_until

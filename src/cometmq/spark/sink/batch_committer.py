@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic, sleep
 
-from cometmq.client import TransactionState
+from cometmq import TransactionState
 from cometmq.model.errors import BrokerRefused, CometError
 from cometmq.model.text import in_quotes, plural
 from cometmq.spark.sink.half_messages import (

@@ -12,12 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from cometmq.client import (
-    CheckedHalfMessage,
-    EncodedProducer,
-    ProducerSettings,
-    TransactionState,
-)
+from cometmq import ProducerSettings, TransactionState
+from cometmq.connect import CheckedHalfMessage, EncodedProducer
 from cometmq.model import properties as keys_of
 from cometmq.model.credentials import Credentials
 from cometmq.model.tls import TlsSettings

@@ -4,12 +4,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 
-from cometmq.client import (
-    EncodedBatch,
-    EncodedMessage,
-    EncodedProducer,
-    ProducerSettings,
-)
+from cometmq import ProducerSettings
+from cometmq.connect import EncodedBatch, EncodedMessage, EncodedProducer
 from cometmq.model.flags import TRANSACTION_PREPARED
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.pool import shared

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from cometmq.client import SendResult
+from cometmq import SendResult
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.sink.batches import Request

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from cometmq.client import SystemClock
+from cometmq.connect import SystemClock
 from cometmq.spark.pool import shared
 from cometmq.spark.sink.batch_committer import BatchCommitter
 from cometmq.spark.sink.checks import TransactionChecks

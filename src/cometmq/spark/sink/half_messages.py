@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from cometmq.client import HalfMessage, SendResult, TransactionState
+from cometmq import SendResult, TransactionState
+from cometmq.admin import HalfMessage
 from cometmq.model.errors import CometError
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from time import monotonic, sleep
 
-from cometmq.client import SendResult, SendStatus
+from cometmq import SendResult, SendStatus
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import (
     BrokerRefused,

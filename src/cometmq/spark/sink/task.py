@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql.datasource import WriterCommitMessage
 
-from cometmq.client import SendResult, TransactionState
+from cometmq import SendResult, TransactionState
 from cometmq.model import properties as keys_of
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.sink.batches import Request, RowPlace, RowPlaces, cut, slices

@@ -6,14 +6,9 @@ from functools import partial
 from time import sleep
 from typing import TypeVar
 
-from cometmq.client import (
-    ConsumerSettings,
-    IndexedMessages,
-    MissingBroker,
-    QueueReader,
-    RawPull,
-    TopicQueues,
-)
+from cometmq import ConsumerSettings
+from cometmq.admin import MissingBroker
+from cometmq.connect import IndexedMessages, QueueReader, RawPull, TopicQueues
 from cometmq.model.errors import (
     BrokerNotFound,
     BrokerRefused,

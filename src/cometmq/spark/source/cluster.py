@@ -4,7 +4,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from cometmq.client import ALL, Filter, IndexedMessages, MissingBroker, RawPull, ReadFrom
+from cometmq import ALL, Filter
+from cometmq.admin import MissingBroker
+from cometmq.connect import IndexedMessages, RawPull, ReadFrom
 from cometmq.model.errors import BrokerNotFound, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cometmq.client import ALL, IndexedMessages, Tag
+from cometmq import ALL, Tag
+from cometmq.connect import IndexedMessages
 from cometmq.model.names import is_system_topic
 from cometmq.model.properties import split_keys
 from cometmq.model.queue import MessageQueue

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from cometmq.client import MissingBroker
+from cometmq.admin import MissingBroker
 from cometmq.model.errors import CometError, NetError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.text import in_quotes, plural

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
-from cometmq.client import ReadFrom
+from cometmq.connect import ReadFrom
 from cometmq.model.durations import duration_ms
 from cometmq.offline.columns.names import PropertiesFormat
 from cometmq.spark.options import (

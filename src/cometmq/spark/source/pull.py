@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cometmq.client import PullStatus, RawPull, Tag
+from cometmq import Tag
+from cometmq.connect import PullStatus, RawPull
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import (

@@ -7,7 +7,7 @@ message now at that offset.
 
 from collections.abc import Mapping
 
-from cometmq.client import PullStatus
+from cometmq.connect import PullStatus
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.source.cluster import PullPlan, SourceCluster
 from cometmq.spark.source.offsets import Offsets

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from cometmq.client import Filter, ReadFrom, Sql, Tag
+from cometmq import Filter, Sql, Tag
+from cometmq.connect import ReadFrom
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import ExpressionError, SettingsError, SubscriptionError
 from cometmq.model.queue import MessageQueue

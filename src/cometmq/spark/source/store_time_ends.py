@@ -12,7 +12,7 @@ would be too large, then narrows the time by interpolation and bisection.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cometmq.client import PullStatus
+from cometmq.connect import PullStatus
 from cometmq.offline.columns.window import RecordWindow, record_starts
 from cometmq.spark.source.cluster import PullPlan, SourceCluster, all_known
 from cometmq.spark.source.offsets import Offsets

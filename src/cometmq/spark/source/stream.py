@@ -24,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from cometmq.client import SystemClock
+from cometmq.connect import SystemClock
 from cometmq.model.errors import BrokerNotFound, CometError, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.schema import arrow_schema

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from cometmq import Message, SendStatus
 from cometmq.broker.settings.broker_settings import BrokerRole, conf_file
-from cometmq.client import Message, SendStatus
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.replication import RoleChange
 from cometmq.codec.java_properties import decode_java_properties

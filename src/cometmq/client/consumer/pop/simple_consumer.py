@@ -6,7 +6,7 @@
                 ...
                 await consumer.ack(message)
 
-Requires brokers of 5.x. `cometmq.client.SimpleConsumer` is the same for threads.
+Requires brokers of 5.x. `cometmq.SimpleConsumer` is the same for threads.
 """
 
 import asyncio

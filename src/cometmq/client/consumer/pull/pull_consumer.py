@@ -9,7 +9,7 @@
         consumer.subscribe("orders", Tag("paid"))       # queues are shared with the group's other members
         async for message in consumer: ...
 
-`cometmq.client.PullConsumer` is the same for threads.
+`cometmq.PullConsumer` is the same for threads.
 """
 
 from collections.abc import AsyncIterator, Iterable

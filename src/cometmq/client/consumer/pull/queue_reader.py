@@ -7,7 +7,7 @@
             async for pull in reader.read(queue, 0, end):
                 ...  # pull.body: records as stored in the log
 
-For connectors, copies and checks. `cometmq.client.QueueReader` is the same for threads.
+For connectors, copies and checks. `cometmq.connect.QueueReader` is the same for threads.
 """
 
 import logging

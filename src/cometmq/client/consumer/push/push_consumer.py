@@ -8,7 +8,7 @@
         await consumer.wait()
 
 The members of a group usually share the queues of its topics. If the listener raises or returns False, a message is
-usually redelivered. It may come twice, as after a crash: be idempotent. `cometmq.client.PushConsumer` is for threads.
+usually redelivered. It may come twice, as after a crash: be idempotent. `cometmq.PushConsumer` is for threads.
 """
 
 import asyncio
