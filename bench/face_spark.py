@@ -200,7 +200,7 @@ async def fill(mq: Virtual) -> None:
         for number in range(count):
             due[int((begin + (end - begin) * number / count) * STEPS)][queue] += 1
     async with AsyncAdmin(mq.nameserver) as admin, AsyncProducer(mq.nameserver) as producer:
-        await admin.create_topic(BACKLOG, queues=len(QUEUES))
+        await admin.topics.create(BACKLOG, queues=len(QUEUES))
         queues = sorted(await producer.queues(BACKLOG), key=lambda each: each.queue_id)
         start = mq.now_ms()
         for moment in range(STEPS):

@@ -59,7 +59,7 @@ def plan() -> Measured:
             FarAway(FAR, ("127.0.0.1", port), delay_ms=DELAY_MS),
             Admin(mq.nameserver) as admin,
         ):
-            admin.create_topic("wide", queues=QUEUES)
+            admin.topics.create("wide", queues=QUEUES)
             return {"seconds": median(one_plan(mq.nameserver) for _ in range(TURNS))}
 
 

@@ -65,7 +65,7 @@ class Worker:
 def main() -> None:
     """Give four jobs and do them."""
     with Admin(NAMESERVER) as admin:
-        admin.create_topic(JOBS.name)
+        admin.topics.create(JOBS.name)
     with Producer(NAMESERVER) as producer:
         producer.send(JOBS.message(Job("later", 0), deliver=timedelta(seconds=2)))
         producer.send(JOBS.message(Job("now", 0)))

@@ -12,6 +12,7 @@ and docstrings, each of one line that hands the call to the portal (`client/sync
 | `__aiter__` | `__iter__`, which calls it |
 | `wait` | `portal.wait` |
 | a property, a plain method | read directly; `portal.call` |
+| a property with a subject of an admin client, such as `AsyncTopicAdmin` | gives its twin |
 | `def f(...) -> AsyncTransaction` | gives a `Transaction` (`client/sync/transaction.py`) |
 
 Anything else in a public method (a decorator, `*args`, another special method, a result that needs a loop) is refused.
@@ -39,18 +40,25 @@ MODULES = (
     "consumer.pull.pull_consumer",
     "consumer.pull.queue_reader",
     "consumer.pop.simple_consumer",
+    "admin.topics",
     "admin.admin",
     "admin.inspector",
     "admin.replay_claims",
 )
 PREFIX = "Async"
 # The twin has the life of a client from its base, and what the special methods of one do, by `portal.end`.
-BASES = {"AsyncClient": "BlockingClient", "AsyncGroupClient": "BlockingGroupClient"}
+BASES = {
+    "AsyncClient": "BlockingClient",
+    "AsyncGroupClient": "BlockingGroupClient",
+    "AsyncNoun": "BlockingNoun",
+}
 OF_BASE = ("__repr__", "__aexit__")
 # An argument that only makes sense on the caller's own loop.
 LEFT_OUT = "instance"
 # What a method gives to be used in `with`: its twin is written by hand.
 WRAPPED = {"AsyncTransaction": "Transaction"}
+# The subjects of an admin client, whose twins are made; its properties give them.
+NOUNS = {"AsyncTopicAdmin": "topics"}
 # Types that only make sense on a loop.
 UNTRANSLATED = re.compile(r"\b(?:Async\w+|Awaitable|Coroutine|asyncio\.\w+)\b")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -60,7 +68,7 @@ WORDS = (
     (re.compile(r"\bawait "), ""),
     (
         re.compile(
-            r"\bAsync(?=Producer|PushConsumer|PullConsumer|SimpleConsumer|Admin|Transaction|Inspector|ReplayClaims|QueueReader|EncodedProducer)"
+            r"\bAsync(?=Producer|PushConsumer|PullConsumer|SimpleConsumer|Admin|TopicAdmin|Transaction|Inspector|ReplayClaims|QueueReader|EncodedProducer)"
         ),
         "",
     ),
@@ -104,14 +112,20 @@ def make(source: str, module: str) -> str:
     title = f"The blocking `{classes[0].name.removeprefix(PREFIX)}`"
     made_by = f"made by tools/sync_facade.py from cometmq.client.{module}; do not edit"
     # What turns out to be unused is taken out again when the text is laid out.
-    names = [node.name for node in classes] + _constants(tree)
+    own = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    names = own + _constants(tree)
     parts = [
         f'"""{title}: {made_by}."""',
         "import concurrent.futures",
         "from collections.abc import Iterator",
         f"from cometmq.client.{module} import {', '.join(names)}",
-        "from cometmq.client.sync.client import BlockingClient, BlockingGroupClient",
+        "from cometmq.client.sync.client import BlockingClient, BlockingGroupClient, BlockingNoun",
         "from cometmq.client.sync.transaction import Transaction",
+        *(
+            f"from cometmq.client.sync.{place} import {name.removeprefix(PREFIX)}"
+            for name, place in NOUNS.items()
+            if name not in own
+        ),
         *(ast.unparse(node) for node in tree.body if _is_import(node)),
         *(_class(node) for node in classes),
     ]
@@ -162,7 +176,10 @@ def _method(item: Function, owner: str) -> tuple[str, bool]:
     if any(
         isinstance(mark, ast.Name) and mark.id == "property" for mark in item.decorator_list
     ):
-        head = f"    @property\n    def {name}(self) -> {_returned(item)}:\n{_docstring(item, 8)}\n"
+        head = f"    @property\n    def {name}(self) -> {_returned(item).removeprefix(PREFIX)}:\n{_docstring(item, 8)}\n"
+        if _returned(item) in NOUNS:
+            made = _returned(item).removeprefix(PREFIX)
+            return f"{head}        return {made}(self._portal, self._client.{name})\n", True
         return f"{head}        return self._client.{name}\n", False
     if wrapped := WRAPPED.get(_returned(item)):
         head = f"    def {name}({_arguments(item)}) -> {wrapped}:\n{_docstring(item, 8)}\n"
@@ -189,7 +206,11 @@ def _check_translatable(item: Function, owner: str) -> None:
         *(f"argument *{each.arg}" for each in (arguments.vararg, arguments.kwarg) if each),
         *(f"argument {each.arg} by place only" for each in arguments.posonlyargs),
     ]
-    if UNTRANSLATED.search(returned) and returned not in WRAPPED and not _how(item)[2]:
+    if (
+        UNTRANSLATED.search(returned)
+        and returned not in {*WRAPPED, *NOUNS}
+        and not _how(item)[2]
+    ):
         left_out.append(f"result {returned}")
     if left_out:
         raise ValueError(f"{owner}.{item.name}: no rule translates {', '.join(left_out)}")

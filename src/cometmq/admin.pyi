@@ -21,11 +21,14 @@ from cometmq.client.admin.states import ProducerState as ProducerState
 from cometmq.client.admin.states import TopicState as TopicState
 from cometmq.client.admin.symptom_lists import IgnoreList as IgnoreList
 from cometmq.client.admin.symptom_lists import grouped_symptoms as grouped_symptoms
+from cometmq.client.admin.topics import AsyncTopicAdmin as AsyncTopicAdmin
+from cometmq.client.admin.topics import TopicKind as TopicKind
 from cometmq.client.api.broker import SettingsReport as SettingsReport
 from cometmq.client.api.transactions import HalfMessage as HalfMessage
 from cometmq.client.results import QueueRange as QueueRange
 from cometmq.client.results import Replica as Replica
 from cometmq.client.sync.inspector import Inspector as Inspector
+from cometmq.client.sync.topics import TopicAdmin as TopicAdmin
 from cometmq.codec.bodies.cluster import ClusterInfo as ClusterInfo
 from cometmq.codec.bodies.conflicts import Conflict as Conflict
 from cometmq.codec.bodies.conflicts import ConflictSide as ConflictSide

@@ -101,7 +101,7 @@ def cluster(tmp_path_factory, access) -> Iterator[Cluster]:
                 each.start()
             cluster = Cluster(folder, nameserver, forgetful, brokers)
             with Admin(nameserver.address) as admin:
-                admin.create_topic(TOPIC, queues=QUEUES)
+                admin.topics.create(TOPIC, queues=QUEUES)
             send(cluster, range(ROWS))
             yield cluster
         finally:

@@ -121,7 +121,7 @@ def group(folder: Path) -> Iterator[tuple[str, list[processes.Program]]]:
         ]
         with both[0], both[1]:
             with Admin(names) as admin:
-                admin.create_topic(TOPIC, queues=QUEUES)
+                admin.topics.create(TOPIC, queues=QUEUES)
             wait_in_sync(names)
             yield names, both
 

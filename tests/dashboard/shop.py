@@ -84,7 +84,7 @@ def fill(nameserver: str) -> SendResult:
     """Topics, groups, and the first of the orders, some of which die in the group that mails; one of these."""
     with Admin(nameserver) as admin:
         for topic in (ORDERS, PAYMENTS, *OTHERS):
-            admin.create_topic(topic, queues=4)
+            admin.topics.create(topic, queues=4)
         for group in (BILLING, MAILING, PACKING):
             admin.create_group(GroupConfig(group))
         settings = PushSettings(consume_from=ConsumeFrom.FIRST, trace=True, retries_max=0)
@@ -124,6 +124,6 @@ def sell(nameserver: str, is_over: threading.Event) -> None:
 def dead(admin: Admin) -> int:
     """How many orders could not be mailed."""
     topic = f"%DLQ%{MAILING}"
-    if topic not in admin.topics():
+    if topic not in admin.topics.list():
         return 0
-    return sum(each.message_count for each in admin.topic_offsets(topic).values())
+    return sum(each.message_count for each in admin.topics.offsets(topic).values())

@@ -50,7 +50,7 @@ def fails(message):
 def make_special(nameserver: str) -> Special:
     """Send all of them, and wait until they are where they belong."""
     with Admin(nameserver) as asked:
-        asked.create_topic(TOPIC, queues=2)
+        asked.topics.create(TOPIC, queues=2)
         asked.create_group(GroupConfig(GROUP))
         asked.create_group(GroupConfig(FINE))
         traced = ProducerSettings(trace=True)
@@ -92,6 +92,6 @@ def make_special(nameserver: str) -> Special:
 def dead(asked: Admin) -> int:
     """How many dead letters there are."""
     topic = f"%DLQ%{GROUP}"
-    if topic not in asked.topics():
+    if topic not in asked.topics.list():
         return 0
-    return sum(each.message_count for each in asked.topic_offsets(topic).values())
+    return sum(each.message_count for each in asked.topics.offsets(topic).values())

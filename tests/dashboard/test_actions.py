@@ -20,22 +20,22 @@ def cluster(nameserver):
 def test_a_topic_comes_changes_and_goes(admin, cluster):
     said = admin.post("/topics/create", name="made-here", write="3", read="4", perm="6")
     assert "The topic made-here is created." in text_of(said)
-    (config,) = cluster.topic_configs("made-here").values()
+    (config,) = cluster.topics.configs("made-here").values()
     assert (config.write_queues, config.read_queues, config.perm) == (3, 4, 6)
     seen = seen_in(admin, "made-here")
     said = admin.post(
         "/topic/change", name="made-here", write="5", read="5", perm="4", seen=seen
     )
     assert "The topic made-here is changed." in text_of(said)
-    (config,) = cluster.topic_configs("made-here").values()
+    (config,) = cluster.topics.configs("made-here").values()
     assert (config.write_queues, config.read_queues, config.perm) == (5, 5, 4)
     said = admin.post("/topic/delete", name="made-here", sure="made-her")
     assert said.status_code == 400
     assert "was not deleted: enter its name" in text_of(said)
-    assert "made-here" in cluster.topics()
+    assert "made-here" in cluster.topics.list()
     said = admin.post("/topic/delete", name="made-here", sure="made-here")
     assert "is deleted, with its messages" in text_of(said)
-    assert "made-here" not in cluster.topics()
+    assert "made-here" not in cluster.topics.list()
 
 
 def seen_in(visitor, name, path="/topic"):
@@ -45,16 +45,16 @@ def seen_in(visitor, name, path="/topic"):
 
 
 def test_two_windows_do_not_change_one_topic_unseen(admin, cluster):
-    cluster.create_topic("two-windows", queues=2)
+    cluster.topics.create("two-windows", queues=2)
     seen = seen_in(admin, "two-windows")
-    cluster.create_topic("two-windows", queues=6)
+    cluster.topics.create("two-windows", queues=6)
     said = admin.post(
         "/topic/change", name="two-windows", write="3", read="3", perm="6", seen=seen
     )
     assert said.status_code == 400
     assert "was changed in the meantime" in text_of(said)
     assert 'name="write" value="6"' in said.text
-    (config,) = cluster.topic_configs("two-windows").values()
+    (config,) = cluster.topics.configs("two-windows").values()
     assert config.write_queues == 6
 
 

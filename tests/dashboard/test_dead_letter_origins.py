@@ -46,9 +46,9 @@ def test_a_letter_goes_where_the_page_said(admin, nameserver, case):
     properties, wanted = CASES[case]
     group = f"origins-{case}"
     with Admin(nameserver) as asked:
-        asked.create_topic(f"%DLQ%{group}", queues=1)
+        asked.topics.create(f"%DLQ%{group}", queues=1)
         for topic in (FROM, RETRIED):
-            asked.create_topic(topic, queues=1)
+            asked.topics.create(topic, queues=1)
         bury(nameserver, f"%DLQ%{group}", properties)
         before = counts(asked)
         page = admin.get("/dead/group", name=group)
@@ -65,6 +65,6 @@ def test_a_letter_goes_where_the_page_said(admin, nameserver, case):
 
 def counts(asked: Admin) -> dict[str, int]:
     return {
-        topic: sum(each.message_count for each in asked.topic_offsets(topic).values())
+        topic: sum(each.message_count for each in asked.topics.offsets(topic).values())
         for topic in (FROM, RETRIED)
     }

@@ -63,7 +63,7 @@ def test_many_alike_are_one_row(nameserver: str, reader: Visitor) -> None:
 def test_readers_see_what_is_switched_off(nameserver: str, reader: Visitor) -> None:
     with Admin(nameserver) as admin:
         admin.create_group(GroupConfig("stopped", consume_enabled=False))
-        admin.change_topic("topic-007", {"perm": 4})
+        admin.topics.set("topic-007", {"perm": 4})
         try:
             cases: tuple[tuple[str, dict[str, Any], str], ...] = (
                 ("/groups", {"find": "stopped"}, "stopped may not consume"),
@@ -78,6 +78,6 @@ def test_readers_see_what_is_switched_off(nameserver: str, reader: Visitor) -> N
             for path, fields, says in cases:
                 wait_for(reader, path, says, **fields)
         finally:
-            admin.change_topic("topic-007", {"perm": 6})
+            admin.topics.set("topic-007", {"perm": 6})
             admin.delete_group("stopped")
     assert "not open for everything" not in text_of(reader.get("/topic", name="topic-007"))

@@ -29,7 +29,7 @@ def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
     with names, processes.broker(folder / "broker", names.address) as broker:
         ask(broker.port, [topic(f"of-{number:03d}") for number in range(TOPICS)])
         with Admin(names.address) as admin, Producer(names.address) as producer:
-            admin.create_topic("read", queues=1)
+            admin.topics.create("read", queues=1)
             producer.send_many(Message("read", b"x") for _ in range(GROUPS))
         groups = [f"many-{number:03d}" for number in range(GROUPS)]
         ask(broker.port, [group(name) for name in groups])

@@ -50,7 +50,7 @@ def test_dead_letters_are_replayed_once(admin, nameserver, special):
 
 def count(nameserver):
     with Admin(nameserver) as asked:
-        return sum(each.message_count for each in asked.topic_offsets(TOPIC).values())
+        return sum(each.message_count for each in asked.topics.offsets(TOPIC).values())
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def refusal_of(nameserver: str, name: str, secret: str = SECRET) -> str:
     settings = ClientSettings(credentials=Credentials(name, secret))
     try:
         with Admin(nameserver, settings=settings) as admin:
-            admin.create_topic(f"of-{name}", queues=1)
+            admin.topics.create(f"of-{name}", queues=1)
     except BrokerRefused as refused:
         return str(refused)
     return ""

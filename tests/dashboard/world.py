@@ -44,9 +44,9 @@ async def fill(nameservers: str) -> None:
         names = [f"topic-{number:03d}" for number in range(TOPICS)]
         for start in range(0, TOPICS, 20):
             part = names[start : start + 20]
-            await asyncio.gather(*(admin.create_topic(each, queues=2) for each in part))
+            await asyncio.gather(*(admin.topics.create(each, queues=2) for each in part))
         for topic in (ORDERS, SMALL, HOSTILE):
-            await admin.create_topic(topic, queues=4)
+            await admin.topics.create(topic, queues=4)
         await admin.create_group(GroupConfig(GROUP))
     async with AsyncProducer(
         nameservers, settings=ProducerSettings(send_timeout_ms=20_000)

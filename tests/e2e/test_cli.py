@@ -198,7 +198,7 @@ def test_tail_goes_on_when_one_of_two_brokers_comes_back(topic: str, tmp_path: P
             for name in ("broker-a", "broker-b")
         ]
         with Admin(names.address) as admin:
-            admin.create_topic(topic, queues=1)
+            admin.topics.create(topic, queues=1)
         tail = Running(tmp_path, "tail", topic, "--from", "earliest", nameserver=names.address)
         with tail:
             tail.wait_for("Ctrl-C", path=tail.err)

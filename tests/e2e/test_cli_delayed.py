@@ -71,9 +71,11 @@ def test_each_broker_is_asked_for_its_own_delay_levels(tmp_path: Path) -> None:
         Producer(names.address) as producer,
         Admin(names.address) as admin,
     ):
-        admin.create_topic("orders", queues=1)
+        admin.topics.create("orders", queues=1)
         processes.wait_until(
-            lambda: len(admin.route("orders").queues) == 2, seconds=20, what="both brokers"
+            lambda: len(admin.topics.route("orders").queues) == 2,
+            seconds=20,
+            what="both brokers",
         )
         for name in ("plain", "slow"):
             message = Message("orders", name.encode(), delay_level=2)

@@ -71,7 +71,7 @@ def test_by_time(cluster, sent):
 
 def test_by_time_finds_more_than_a_broker_returns_at_a_time(cluster):
     with Admin(cluster.nameserver) as admin, Producer(cluster.nameserver) as producer:
-        admin.create_topic("many", queues=1)
+        admin.topics.create("many", queues=1)
         for number in range(70):
             producer.send(Message("many", b"%d" % number))
     found = find(cluster, "many", "--time", "2020-01-01", "--max", "65")
@@ -105,7 +105,7 @@ def test_a_key_with_another_white_space_than_a_space_is_found_under_its_name(clu
 
     topic, keys = "ChineseKeys", ("订单\u3000号", "合同\u00a0七", "a\tb")
     with Admin(cluster.nameserver) as admin, Producer(cluster.nameserver) as producer:
-        admin.create_topic(topic, queues=1)
+        admin.topics.create(topic, queues=1)
         for key in keys:
             producer.send(Message(topic, key.encode(), keys=key))
         for key in keys:
@@ -121,7 +121,7 @@ def test_a_message_is_found_by_a_begin_just_before_it(cluster):
 
     topic = "JustBefore"
     with Admin(cluster.nameserver) as admin, Producer(cluster.nameserver) as producer:
-        admin.create_topic(topic, queues=1)
+        admin.topics.create(topic, queues=1)
         for number in range(10):
             producer.send(Message(topic, b"%d" % number, keys=f"n{number}"))
         for number in range(10):
@@ -157,14 +157,14 @@ def test_messages_of_a_deleted_topic_of_the_same_name_are_told_from_those_of_the
     texts = dict[str, list[str]]()
     with Admin(cluster.nameserver) as admin:
         for life, count in (("old", 6), ("new", 3)):
-            admin.create_topic(topic, queues=4 if life == "old" else 2)
+            admin.topics.create(topic, queues=4 if life == "old" else 2)
             with Producer(cluster.nameserver) as producer:
                 for number in range(count):
                     body = f"{life} {number}".encode()
                     producer.send(Message(topic, body, keys=("all",)))
             texts[life] = [f"{life} {number}" for number in range(count)]
             if life == "old":
-                admin.delete_topic(topic)
+                admin.topics.delete(topic)
     found = find(cluster, topic, "--key", "all")
     assert {each["body"]: each["deleted"] for each in found} == {
         **dict.fromkeys(texts["old"], True),

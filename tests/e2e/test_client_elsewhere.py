@@ -49,7 +49,7 @@ from cometmq import Admin, Message, Producer, PullConsumer, PushConsumer
 names, topic = sys.argv[1:]
 got = threading.Event()
 with Admin(names) as admin, Producer(names) as producer:
-    admin.create_topic(topic, queues=1)
+    admin.topics.create(topic, queues=1)
     print(producer.send(Message(topic, b"one")).status.value)
     print(producer.send_async(Message(topic, b"two")).result(30).queue_offset)
     with PullConsumer(names, group="pulls") as consumer:

@@ -18,10 +18,12 @@ def mq(request):
 
 def test_a_group_lags_and_is_sent_elsewhere(mq):
     with Admin(mq.nameserver) as admin, Producer(mq.nameserver) as producer:
-        admin.create_topic("orders", queues=2)
+        admin.topics.create("orders", queues=2)
         admin.create_group(GroupConfig("billing"))
         sent = producer.send_many([Message("orders", b"x") for _ in range(COUNT)])
-        ends = {queue: each.max_offset for queue, each in admin.topic_offsets("orders").items()}
+        ends = {
+            queue: each.max_offset for queue, each in admin.topics.offsets("orders").items()
+        }
         assert sum(ends.values()) == COUNT
         with PullConsumer(mq.nameserver, group="billing") as consumer:
             for queue, end in ends.items():
@@ -41,7 +43,7 @@ def test_who_is_not_there_is_not_moved(mq):
     with Admin(mq.nameserver) as admin:
         with pytest.raises(TopicNotFound):
             admin.reset_offsets("billing", "nowhere", 0)
-        admin.create_topic("orders", queues=2)
+        admin.topics.create("orders", queues=2)
         with pytest.raises(BrokerRefused, match="does not exist"):
             admin.reset_offsets("nobody", "orders", 0)
 
@@ -57,7 +59,7 @@ def test_a_group_that_is_not_there_has_no_lag_of_0(mq):
 def test_a_broker_group_without_a_master_is_answered_for_by_its_slave(tmp_path):
     queue = MessageQueue("orders", "broker-a", 0)
     with Embedded(tmp_path) as mq, Admin(mq.nameserver) as admin:
-        admin.create_topic("orders", queues=1)
+        admin.topics.create("orders", queues=1)
         mq.put(*[Message("orders", b"x")] * COUNT)
         admin.set_offsets("billing", {queue: 2})
     slave: dict[str, str | int | bool] = {"brokerRole": "SLAVE", "brokerId": 1}
@@ -75,11 +77,11 @@ def test_producers_are_listed_at_the_masters_that_have_some(mq):
 
 def test_only_what_is_sent_to_brokers_can_be_changed(mq):
     with Admin(mq.nameserver) as admin:
-        admin.create_topic("orders", queues=1)
+        admin.topics.create("orders", queues=1)
         admin.create_group(GroupConfig("billing"))
         for field in ("attributes", "name", "colour"):
             with pytest.raises(SettingsError, match=f"'{field}' is not a field of TopicConfig"):
-                admin.change_topic("orders", {field: {"message.type": "FIFO"}})
+                admin.topics.set("orders", {field: {"message.type": "FIFO"}})
         for field in ("name", "colour"):
             with pytest.raises(SettingsError, match=f"'{field}' is not a field of GroupConfig"):
                 admin.change_group("billing", {field: "other"})

@@ -85,7 +85,7 @@ async def use(one: Any, name: str) -> Any:
 def names() -> Iterator[str]:
     with Embedded() as cluster:
         with Admin(cluster.nameserver) as admin, Producer(cluster.nameserver) as producer:
-            admin.create_topic(TOPIC, queues=1)
+            admin.topics.create(TOPIC, queues=1)
             for group in (GROUP, f"{GROUP}_pull", f"{GROUP}_simple"):
                 admin.create_group(GroupConfig(group))
             producer.send(Message(TOPIC, b"x"))

@@ -115,8 +115,8 @@ def test_the_broker_knows_the_long_names(cometmq):
 
     with Producer(settings=SENDING) as producer, Admin() as admin:
         producer.send(Message("orders", b"x"))
-        assert "shop%orders" in admin.topics()
-        assert "orders" not in admin.topics()
+        assert "shop%orders" in admin.topics.list()
+        assert "orders" not in admin.topics.list()
 
 
 async def test_a_messages_queue_is_a_queue_of_its_consumer_and_commits_go_to_its_own_namespace():
@@ -183,7 +183,7 @@ async def tenants() -> AsyncIterator[tuple[str, AsyncAdmin, AsyncAdmin]]:
         ours = ClientSettings(namespace="shop")
         async with AsyncAdmin(names, settings=ours) as shop, AsyncAdmin(names) as everything:
             for admin in (shop, everything):
-                made = await admin.create_topic("orders", queues=1)
+                made = await admin.topics.create("orders", queues=1)
                 assert {config.name for config in made.values()} == {"orders"}
                 await admin.create_group(GroupConfig("g"))
             yield names, shop, everything
@@ -193,29 +193,29 @@ async def test_an_admin_of_a_namespace_sees_and_changes_its_own_topics_and_group
     tenants,
 ):
     names, shop, everything = tenants
-    assert {"orders", "shop%orders"} <= {*await everything.topics()}
+    assert {"orders", "shop%orders"} <= {*await everything.topics.list()}
     assert {"g", "shop%g"} <= {*await everything.groups()}
-    topics, groups = await shop.topics(), await shop.groups()
+    topics, groups = await shop.topics.list(), await shop.groups()
     assert [name for name in topics if "orders" in name] == ["orders"]
     assert groups["g"].name == "g"
     assert not [name for name in (*topics, *groups) if "%" in name]
     for changed in (
-        await shop.change_topic("orders", {"write_queues": 2}),
-        await shop.topic_configs("orders"),
+        await shop.topics.set("orders", {"write_queues": 2}),
+        await shop.topics.configs("orders"),
     ):
         assert {(each.name, each.write_queues) for each in changed.values()} == {("orders", 2)}
     changed_group = await shop.change_group("g", {"retry_queues": 3})
     assert {each.name for each in changed_group.values()} == {"g"}
-    await shop.set_request_mode("orders", "g", "POP")
-    assert (await shop.route("orders")).brokers
+    await shop.topics.set_request_mode("orders", "g", "POP")
+    assert (await shop.topics.route("orders")).brokers
     reading = ConsumerSettings(namespace="shop")
     async with AsyncPullConsumer(names, group="g", subscriptions=["orders"], settings=reading):
         (seen,) = (await shop.consumer_connections("g")).values()
         assert [*seen.subscriptions] == ["orders"]
     assert await shop.consumer_connections("g") == {}
     await shop.delete_group("g")
-    await shop.delete_topic("orders")
-    left = [name for name in await everything.topics() if "orders" in name]
+    await shop.topics.delete("orders")
+    left = [name for name in await everything.topics.list() if "orders" in name]
     assert left == ["orders"]
     assert "g" in await everything.groups()
 
@@ -224,7 +224,7 @@ async def test_an_admin_of_a_namespace_finds_its_messages_and_moves_its_groups_a
     names, shop, everything = tenants
     async with AsyncProducer(names, settings=SENDING) as producer:
         sent = await producer.send(Message("orders", b"x", keys="k"))
-    (queue,) = await shop.topic_offsets("orders")
+    (queue,) = await shop.topics.offsets("orders")
     assert queue.topic == "orders"
     (by_key,) = await shop.messages_by_key("orders", "k")
     by_id = await shop.message_by_id("orders", sent.message_id)

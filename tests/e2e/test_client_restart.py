@@ -128,7 +128,7 @@ async def test_a_broker_knows_a_member_whatever_opened_the_connection(tmp_path: 
             AsyncProducer(group="PID_asking", instance=shared) as producer,
             AsyncAdmin(names.address, instance=shared) as admin,
         ):
-            await admin.create_topic(TOPIC)
+            await admin.topics.create(TOPIC)
             assert shared.channels.open_addresses().count(broker.address) == 1
             await producer.send(Message(TOPIC, b"one"))
             await knows(admin, "PID_asking")

@@ -223,7 +223,7 @@ async def test_every_way_to_send_has_its_traces_and_spans(cluster):
     settings = ProducerSettings(trace=True, telemetry=True)
     exporter = span_exporter()
     async with AsyncAdmin(cluster.nameserver) as admin:
-        await admin.create_topic("questions", queues=1)
+        await admin.topics.create("questions", queues=1)
     async with AsyncProducer(
         cluster.nameserver, group="PG", settings=settings, transaction_listener=Commits()
     ) as producer:

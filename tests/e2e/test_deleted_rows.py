@@ -37,12 +37,12 @@ def test_a_page_marks_messages_of_a_deleted_topic_of_the_same_name_and_links_non
 ) -> None:
     topic = "made-again"
     for life, queues in (("old", 4), ("new", 2)):
-        admin.create_topic(topic, queues=queues)
+        admin.topics.create(topic, queues=queues)
         with Producer(nameserver) as producer:
             for number in range(5):
                 producer.send(Message(topic, f"{life} {number}".encode(), keys="all"))
         if life == "old":
-            admin.delete_topic(topic)
+            admin.topics.delete(topic)
     page = visitor.get("/messages", by="key", topic=topic, key="all").text
     rows = [row for row in page.split("<tr>") if "old " in row or "new " in row]
     assert len(rows) == 10

@@ -44,7 +44,7 @@ QUICK = ProducerSettings(send_timeout_ms=1_500)
 @pytest.fixture(scope="module")
 def names():
     with Embedded(settings=SETTINGS) as made, Admin(made.nameserver) as admin:
-        admin.create_topic("orders")
+        admin.topics.create("orders")
         yield made.nameserver
 
 
@@ -60,7 +60,7 @@ def change_group(names: str, group: str, field: str = "retry_queues") -> None:
 
 def change_topic(names: str, topic: str) -> None:
     with Admin(names) as admin:
-        admin.change_topic(topic, {"perm": 6})
+        admin.topics.set(topic, {"perm": 6})
 
 
 def pull(nameserver: str, topic: str, group: str) -> None:

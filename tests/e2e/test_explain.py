@@ -173,7 +173,7 @@ def test_a_topic_that_may_not_be_read_and_a_group_that_may_not_consume(
     with Admin(cluster.nameserver) as admin:
         admin.create_group(GroupConfig(group, consume_enabled=False))
         answer_to(inspector, sent.message_id, group, topic, "consumeEnable")
-        admin.create_topic(topic, queues=1, perm=2)
+        admin.topics.create(topic, queues=1, perm=2)
         with Inspector(cluster.nameserver) as fresh:
             answer_to(fresh, sent.message_id, group, topic, "may not be read")
 
@@ -279,8 +279,8 @@ def test_a_discarded_transaction_is_shown_and_resumed(cluster, topic):
 
 async def test_a_broker_gives_the_topics_in_which_a_group_has_offsets(cluster: Embedded):
     async with AsyncAdmin(cluster.nameserver) as admin:
-        await admin.create_topic("Counted", queues=1)
-        (queue,) = await admin.topic_offsets("Counted")
+        await admin.topics.create("Counted", queues=1)
+        (queue,) = await admin.topics.offsets("Counted")
         await admin.set_offsets("counting", {queue: 0})
         brokers = await admin._instance.nameserver_api.readable_brokers()
         (address,) = brokers.values()

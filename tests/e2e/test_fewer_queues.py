@@ -38,7 +38,7 @@ def test_fewer_queues_are_written_then_read_and_nothing_is_lost():
         Admin(cluster.nameserver) as admin,
         Producer(cluster.nameserver, settings=PRODUCING) as producer,
     ):
-        admin.create_topic(TOPIC, queues=MANY)
+        admin.topics.create(TOPIC, queues=MANY)
         wait_until(lambda: len(producer.queues(TOPIC)) == MANY, seconds=20, what="8 queues")
         for queue in producer.queues(TOPIC):
             producer.send_many(
@@ -46,7 +46,7 @@ def test_fewer_queues_are_written_then_read_and_nothing_is_lost():
                 queue=queue,
             )
         # As updateTopic -w 2 -r 8: what lies in the others is still read.
-        admin.create_topic(TOPIC, queues=FEW, read_queues=MANY)
+        admin.topics.create(TOPIC, queues=FEW, read_queues=MANY)
         wait_until(lambda: len(producer.queues(TOPIC)) == FEW, seconds=20, what="2 queues")
         sent = [producer.send(Message(TOPIC, b"later:%d" % n)) for n in range(10)]
         assert {result.queue.queue_id for result in sent} == set(range(FEW))
@@ -60,10 +60,9 @@ def test_fewer_queues_are_written_then_read_and_nothing_is_lost():
             count = MANY * EACH + len(sent)
             wait_until(lambda: len(seen) == count, seconds=20, what="all messages")
             # Then the empty ones are given up.
-            admin.create_topic(TOPIC, queues=FEW)
-            wait_until(
-                lambda: admin.route(TOPIC).queues[0].read_queues == FEW, seconds=20, what="2"
-            )
+            admin.topics.create(TOPIC, queues=FEW)
+            route = admin.topics.route
+            wait_until(lambda: route(TOPIC).queues[0].read_queues == FEW, seconds=20, what="2")
             producer.send(Message(TOPIC, b"last"))
             wait_until(lambda: b"last" in seen, seconds=20, what="the last message")
     assert set(seen.values()) == {1}

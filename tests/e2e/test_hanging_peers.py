@@ -52,7 +52,7 @@ def hung(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
             for name in NAMES
         }
         with Admin(names.address) as admin:
-            admin.create_topic(TOPIC, queues=2)
+            admin.topics.create(TOPIC, queues=2)
         pid = brokers[NAMES[0]].pid
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -149,7 +149,7 @@ async def test_a_nameserver_that_hangs_keeps_nothing_from_the_others(
         finally:
             os.kill(hangs.pid, signal.SIGCONT)
     async with AsyncAdmin(hung.nameserver) as admin:
-        route = await admin.route(TOPIC)
+        route = await admin.topics.route(TOPIC)
         await admin.undrain(NAMES[2])
     perms = {each.broker_name: each.perm for each in route.queues}
     assert not perms[NAMES[2]] & PERM_WRITE

@@ -141,7 +141,7 @@ def check_that_each_list_names_it(world: LagWorld) -> None:
     assert "broker-b left the nameserver at" in done.stderr.decode()
     # Another topic is complete: that broker has no queue of it.
     with Admin(world.names) as admin:
-        admin.create_topic("elsewhere", queues=1)
+        admin.topics.create("elsewhere", queues=1)
     assert run("topic", "queues", "elsewhere", nameserver=world.names).returncode == 0
 
 

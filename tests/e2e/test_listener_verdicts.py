@@ -55,10 +55,10 @@ class Case:
             **KINDS[kind],
         )
         with Admin(names) as admin, Producer(names) as producer:
-            admin.create_topic(self.topic, queues=1)
+            admin.topics.create(self.topic, queues=1)
             admin.create_group(GroupConfig(self.group))
             if kind == "popped":
-                admin.set_request_mode(self.topic, self.group, "POP")
+                admin.topics.set_request_mode(self.topic, self.group, "POP")
             for number in range(4):
                 producer.send(Message(self.topic, b"%d" % number))
 

@@ -70,14 +70,14 @@ def test_a_setting_is_changed_and_says_so(cluster: Embedded) -> None:
 
 def test_a_drained_broker_is_not_in_the_routes_of_producers(cluster: Embedded) -> None:
     with Admin(cluster.nameserver) as admin:
-        admin.create_topic("drained", queues=2)
+        admin.topics.create("drained", queues=2)
         output("cluster", "drain", "broker-a", cluster=cluster)
-        assert admin.route("drained").write_queues("drained") == []
-        assert len(admin.route("drained").read_queues("drained")) == 2
+        assert admin.topics.route("drained").write_queues("drained") == []
+        assert len(admin.topics.route("drained").read_queues("drained")) == 2
         [line] = printed("cluster", "list", cluster=cluster)
         assert line["state"] == "drained"
         output("cluster", "undrain", "broker-a", cluster=cluster)
-        assert len(admin.route("drained").write_queues("drained")) == 2
+        assert len(admin.topics.route("drained").write_queues("drained")) == 2
     unknown = run("cluster", "drain", "nowhere", nameserver=cluster.nameserver)
     assert unknown.returncode == 3
     assert b"no broker 'nowhere' is registered; registered are: broker-a" in unknown.stderr

@@ -64,8 +64,8 @@ def all_of(cluster: Embedded, topic: str) -> list[StoredMessage]:
 def bury(cluster: Embedded, group: str, count: int, *, origin: str) -> None:
     """Dead letters as a broker makes them, without waiting for sixteen tries of each."""
     with Admin(cluster.nameserver) as admin:
-        admin.create_topic(f"%DLQ%{group}", queues=1)
-        admin.create_topic(origin, queues=4)
+        admin.topics.create(f"%DLQ%{group}", queues=1)
+        admin.topics.create(origin, queues=4)
     settings = ProducerSettings(send_timeout_ms=30_000)  # A busy machine is no reason to fail.
     with Producer(cluster.nameserver, settings=settings) as producer:
         producer.send_many(
@@ -123,7 +123,7 @@ def test_what_a_group_gave_up_goes_back_to_where_it_came_from(cluster: Embedded)
 
 def test_dead_letters_are_chosen_by_time_and_counted(cluster: Embedded) -> None:
     with Admin(cluster.nameserver) as admin:
-        admin.create_topic("%DLQ%counted", queues=2)
+        admin.topics.create("%DLQ%counted", queues=2)
     with Producer(cluster.nameserver) as producer:
         queues = producer.queues("%DLQ%counted")
         for number in range(6):
@@ -162,7 +162,7 @@ def test_a_run_that_is_killed_repeats_nothing_and_loses_nothing(cluster: Embedde
     with Admin(cluster.nameserver) as admin:
 
         def held() -> int:
-            return sum(each.message_count for each in admin.topic_offsets("again").values())
+            return sum(each.message_count for each in admin.topics.offsets("again").values())
 
         wait_until(lambda: held() > 1_000, seconds=30, what="a part of them")
         first.kill()
@@ -249,7 +249,7 @@ def test_dead_letters_are_exported_and_purged(cluster: Embedded, tmp_path) -> No
     assert (asked.returncode, b"nothing was done" in asked.stderr) == (3, True)
     output("dlq", "purge", "gone", "--yes", cluster=cluster)
     with Admin(cluster.nameserver) as admin:
-        assert {"%DLQ%gone", "DLQ_REPLAYED_gone"}.isdisjoint(admin.topics())
+        assert {"%DLQ%gone", "DLQ_REPLAYED_gone"}.isdisjoint(admin.topics.list())
 
 
 def test_one_that_cannot_be_decoded_does_not_hold_back_the_others(cluster: Embedded) -> None:
@@ -289,7 +289,7 @@ def test_what_cannot_be_done_is_said(
     cluster: Embedded, arguments: tuple[str, ...], status: int, says: str
 ) -> None:
     with Admin(cluster.nameserver) as admin:
-        if arguments[1] == "stray" and "%DLQ%stray" not in admin.topics():
+        if arguments[1] == "stray" and "%DLQ%stray" not in admin.topics.list():
             bury(cluster, "stray", 2, origin="x")
     done = run("dlq", *arguments, nameserver=cluster.nameserver)
     assert (done.returncode, says in done.stderr.decode()) == (status, True), done.stderr

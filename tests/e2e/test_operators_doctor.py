@@ -102,7 +102,7 @@ def cluster() -> Iterator[Embedded]:
     with Embedded(settings={"transactionCheckInterval": 1_000}) as cluster:
         with Admin(cluster.nameserver) as admin:
             for topic in ("quick", "slow", "partly", "nobody", "closed"):
-                admin.create_topic(topic, queues=2)
+                admin.topics.create(topic, queues=2)
         yield cluster
 
 
@@ -121,7 +121,7 @@ def test_nothing_is_found_on_a_sound_cluster(tmp_path) -> None:
             processes.broker(tmp_path / "b", names.address, settings=slave),
         ):
             with Admin(names.address) as admin:
-                admin.create_topic("sound", queues=4)
+                admin.topics.create("sound", queues=4)
             got: list[object] = []
             with (
                 Producer(names.address) as producer,
@@ -175,7 +175,7 @@ def test_what_is_wrong_with_groups_is_found(cluster: Embedded) -> None:
 def test_members_that_acknowledge_nothing_are_found_until_they_go_on(cluster: Embedded) -> None:
     names, go_on = cluster.nameserver, threading.Event()
     with Admin(names) as admin:
-        admin.create_topic("held", queues=2)
+        admin.topics.create("held", queues=2)
     send(cluster, "held", 6)
     settings = {"consume_from": ConsumeFrom.FIRST, "close_timeout_ms": 1_000}
     with wanted_of(names, "holding", "held", lambda _: go_on.wait(60), **settings):
@@ -198,7 +198,7 @@ def test_members_that_acknowledge_nothing_are_found_until_they_go_on(cluster: Em
 def test_dead_letters_are_found_until_they_are_replayed(cluster: Embedded) -> None:
     names = cluster.nameserver
     with Admin(names) as admin:
-        admin.create_topic("%DLQ%mailing", queues=1)
+        admin.topics.create("%DLQ%mailing", queues=1)
     with Producer(names) as producer:
         for _ in range(3):
             producer.send(Message("%DLQ%mailing", b"x"))
@@ -218,19 +218,19 @@ def test_dead_letters_are_found_until_they_are_replayed(cluster: Embedded) -> No
 def test_what_is_switched_off_is_found_until_it_is_switched_on(cluster: Embedded) -> None:
     names = cluster.nameserver
     with Admin(names) as admin:
-        admin.create_topic("off", queues=1)
+        admin.topics.create("off", queues=1)
         admin.create_group(GroupConfig("off", consume_enabled=False))
         for perm, severity, says in (
             (PERM_READ, "note", "producers may not send to it at broker-a"),
             (0, "warning", "consumers may not read it and producers may not send"),
             (PERM_WRITE, "warning", "consumers may not read it at broker-a"),
         ):
-            admin.change_topic("off", {"perm": perm})
+            admin.topics.set("off", {"perm": perm})
             found = seen(names)["topic", "off"]
             assert found.severity == severity
             assert says in found.text
         assert seen(names)["stopped", "off"].severity == "note", "no message waits for it"
-        admin.change_topic("off", {"perm": PERM_READ | PERM_WRITE})
+        admin.topics.set("off", {"perm": PERM_READ | PERM_WRITE})
         admin.change_group("off", {"consume_enabled": True})
     assert not [subject for _, subject in seen(names) if subject == "off"]
 

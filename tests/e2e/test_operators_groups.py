@@ -26,7 +26,7 @@ COUNT = 12
 def cluster() -> Iterator[Embedded]:
     with Embedded() as cluster:
         with Admin(cluster.nameserver) as admin:
-            admin.create_topic(TOPIC, queues=2)
+            admin.topics.create(TOPIC, queues=2)
         with Producer(cluster.nameserver) as producer:
             for number in range(COUNT):
                 queue = MessageQueue(TOPIC, "broker-a", number % 2)
@@ -83,7 +83,7 @@ def test_a_watched_look_is_a_history_that_outlives_a_broker_that_is_away(tmp_pat
     with ExitStack() as stack:
         with Embedded() as cluster:
             with Admin(cluster.nameserver) as admin:
-                admin.create_topic(TOPIC, queues=1)
+                admin.topics.create(TOPIC, queues=1)
                 admin.set_offsets("kept", {MessageQueue(TOPIC, "broker-a", 0): 0})
             watching = stack.enter_context(
                 Running(tmp_path, *arguments, nameserver=cluster.nameserver)

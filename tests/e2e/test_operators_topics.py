@@ -37,7 +37,7 @@ def printed(*arguments: str, cluster: Embedded) -> Any:
 def test_what_a_topic_holds_and_who_reads_it(cluster: Embedded) -> None:
     queue = MessageQueue("orders", "broker-a", 1)
     with Admin(cluster.nameserver) as admin:
-        admin.create_topic("orders", queues=2, read_queues=3)
+        admin.topics.create("orders", queues=2, read_queues=3)
         with Producer(cluster.nameserver) as producer:
             for _ in range(5):
                 producer.send(Message("orders", b"x"), queue=queue)
@@ -59,11 +59,11 @@ def test_what_a_topic_holds_and_who_reads_it(cluster: Embedded) -> None:
 
 def test_a_permission_is_taken_and_given_back(cluster: Embedded) -> None:
     with Admin(cluster.nameserver) as admin:
-        admin.create_topic("closed", queues=3, read_queues=4)
+        admin.topics.create("closed", queues=3, read_queues=4)
         lines = printed("topic", "perm", "closed", "--no-write", cluster=cluster)
         json_tables.check("topic perm", lines)
         assert lines == [{"broker": "broker-a", "read": True, "write": False}]
-        config = admin.topic_configs("closed")["broker-a"]
+        config = admin.topics.configs("closed")["broker-a"]
         assert (config.perm, config.write_queues, config.read_queues) == (4, 3, 4)
         output("topic", "perm", "closed", "--write", "--broker", "broker-a", cluster=cluster)
         assert printed("topic", "perm", "closed", cluster=cluster)[0]["write"] is True
@@ -143,4 +143,4 @@ def test_a_misspelt_name_is_an_error(cluster: Embedded, command: str, says: str)
     assert (done.returncode, done.stdout) == (3, b"")
     assert says in done.stderr.decode()
     with Admin(cluster.nameserver) as admin:
-        assert not [each for each in admin.topics() if "nobody" in each]
+        assert not [each for each in admin.topics.list() if "nobody" in each]

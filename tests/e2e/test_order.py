@@ -135,7 +135,7 @@ async def test_each_key_keeps_its_order_whoever_comes_goes_or_dies(tmp_path: Pat
 
         served = broker()
         with Admin(names.address) as admin:
-            await asyncio.to_thread(admin.create_topic, topic, queues=QUEUES)
+            await asyncio.to_thread(admin.topics.create, topic, queues=QUEUES)
         running = [await consumer(names.address, topic, watch) for _ in range(CONSUMERS)]
         patient = ProducerSettings(send_timeout_ms=3_000)
         async with AsyncProducer(names.address, settings=patient) as producer:

@@ -34,7 +34,7 @@ def names():
 async def send_all(names: str, topic: str) -> int:
     """Messages of all keys in turn, in one queue; how many."""
     async with AsyncAdmin(names) as admin, AsyncProducer(names) as producer:
-        await admin.create_topic(topic, queues=1)
+        await admin.topics.create(topic, queues=1)
         for number in range(EACH):
             for key in range(KEYS):
                 await producer.send(Message(topic, b"%d" % number, keys=f"k{key}"))

@@ -73,7 +73,7 @@ def make(admin: Admin, nameserver: str, name: str) -> dict[str, TopicConfig]:
             await instance.close()
 
     run_loop(work())
-    configs = admin.topic_configs(name)
+    configs = admin.topics.configs(name)
     assert {broker: each.write_queues for broker, each in configs.items()} == {
         "broker-a": 3,
         "broker-b": 4,
@@ -85,7 +85,7 @@ def test_more_queues_reset_nothing_else_of_a_topic(admin: Admin, nameserver: str
     before = make(admin, nameserver, "orders")
     done = run("topic", "create", "orders", "--queues", "9", nameserver=nameserver)
     assert b"orders has 9 queues on each broker" in done.stdout + done.stderr
-    assert admin.topic_configs("orders") == {
+    assert admin.topics.configs("orders") == {
         broker: replace(each, read_queues=9, write_queues=9) for broker, each in before.items()
     }
 
@@ -99,28 +99,28 @@ def test_a_topic_that_is_there_is_not_changed_where_nothing_is_named(
         b"same has 3 queues to write and 5 to read on broker-a, 4 queues to write and 6 to read on broker-b"
         in done.stdout + done.stderr
     )
-    assert admin.topic_configs("same") == before
+    assert admin.topics.configs("same") == before
 
 
 def test_a_permission_resets_nothing_else_of_a_topic(admin: Admin, nameserver: str) -> None:
     before = make(admin, nameserver, "open")
     run("topic", "perm", "open", "--write", nameserver=nameserver)
     wanted = {broker: replace(each, perm=6) for broker, each in before.items()}
-    assert admin.topic_configs("open") == wanted
-    admin.create_topic("open", perm=2)
+    assert admin.topics.configs("open") == wanted
+    admin.topics.create("open", perm=2)
     wanted = {broker: replace(each, perm=2) for broker, each in before.items()}
-    assert admin.topic_configs("open") == wanted
+    assert admin.topics.configs("open") == wanted
 
 
 def test_queues_to_read_and_attributes_change_alone(admin: Admin, nameserver: str) -> None:
     before = make(admin, nameserver, "alone")
-    admin.create_topic("alone", read_queues=16)
+    admin.topics.create("alone", read_queues=16)
     wanted = {broker: replace(each, read_queues=16) for broker, each in before.items()}
-    assert admin.topic_configs("alone") == wanted
-    admin.create_topic("alone", attributes={"queue.type": "SimpleCQ"})
+    assert admin.topics.configs("alone") == wanted
+    admin.topics.create("alone", attributes={"queue.type": "SimpleCQ"})
     attributes = {"message.type": "DELAY", "queue.type": "SimpleCQ"}
     wanted = {broker: replace(each, attributes=attributes) for broker, each in wanted.items()}
-    assert admin.topic_configs("alone") == wanted
+    assert admin.topics.configs("alone") == wanted
 
 
 def test_a_form_changes_what_was_changed_in_it_at_brokers_that_differ(
@@ -135,7 +135,7 @@ def test_a_form_changes_what_was_changed_in_it_at_brokers_that_differ(
     said = visitor.post("/topic/change", name="formed", perm="6", **shown)
     assert "The topic formed is changed" in text_of(said)
     wanted = {broker: replace(each, perm=6) for broker, each in before.items()}
-    assert admin.topic_configs("formed") == wanted
+    assert admin.topics.configs("formed") == wanted
 
 
 def test_a_group_keeps_what_its_form_or_command_does_not_name(

@@ -64,9 +64,9 @@ async def names() -> AsyncIterator[str]:
     """A cluster where the group pops the topic."""
     async with AsyncEmbedded() as cluster:
         async with AsyncAdmin(cluster.nameserver) as admin:
-            await admin.create_topic(TOPIC, queues=4)
+            await admin.topics.create(TOPIC, queues=4)
             await admin.create_group(GroupConfig(GROUP))
-            await admin.set_request_mode(TOPIC, GROUP, "POP")
+            await admin.topics.set_request_mode(TOPIC, GROUP, "POP")
         yield cluster.nameserver
 
 
@@ -181,9 +181,9 @@ async def test_a_group_goes_from_pop_to_pull_and_back_while_it_runs(names):
 
     async with consumer(names, listener), AsyncAdmin(names) as admin:
         await send_until(lambda: listener.popped)
-        await admin.set_request_mode(TOPIC, GROUP, "PULL")
+        await admin.topics.set_request_mode(TOPIC, GROUP, "PULL")
         await send_until(lambda: listener.popped < len(listener.got))
-        await admin.set_request_mode(TOPIC, GROUP, "POP")
+        await admin.topics.set_request_mode(TOPIC, GROUP, "POP")
         popped = listener.popped
         await send_until(lambda: listener.popped > popped)
 
@@ -196,7 +196,7 @@ async def test_who_pulls_also_gets_what_was_popped_and_never_acknowledged(names)
     ) as other:
         assert len(await other.receive(invisible_ms=500, wait_ms=30_000)) == 1
     async with AsyncAdmin(names) as admin:
-        await admin.set_request_mode(TOPIC, GROUP, "PULL")
+        await admin.topics.set_request_mode(TOPIC, GROUP, "PULL")
     listener = Listener()
     async with consumer(names, listener):
         # The group's offset may still be in front of it: then it is pulled from there first.
@@ -236,7 +236,7 @@ async def test_a_topic_that_is_unsubscribed_is_popped_no_more(names):
 
 async def test_a_topic_that_is_unsubscribed_has_its_queue_of_retries_pulled_no_more(names):
     async with AsyncAdmin(names) as admin:
-        await admin.set_request_mode(TOPIC, GROUP, "PULL")
+        await admin.topics.set_request_mode(TOPIC, GROUP, "PULL")
     async with consumer(names, Listener(), SELDOM) as pulling:
         member = pulling._member
         await until(lambda: pop_retry_topic(TOPIC, GROUP) in member.topics(), "its retries")
@@ -258,7 +258,7 @@ async def test_a_queue_that_is_popped_no_more_while_the_consumer_is_paused_is_no
         state = member._member.callbacks.running
         await until(lambda: state().pops, "loops that pop")
         member.pause()
-        await admin.set_request_mode(TOPIC, GROUP, "PULL")
+        await admin.topics.set_request_mode(TOPIC, GROUP, "PULL")
         await until(lambda: not state().pops, "loops that pull")
         await send(names, *numbers(20))
         member.resume()
@@ -284,7 +284,7 @@ async def test_a_consumer_that_is_paused_pops_nothing_more_when_there_is_room_ag
 
     one_at_a_time = replace(SETTINGS, pop_count=1, pop_queue_count_max=1)
     async with AsyncAdmin(names) as admin, AsyncProducer(names) as producer:
-        await admin.create_topic(TOPIC, queues=1)
+        await admin.topics.create(TOPIC, queues=1)
         for number in range(3):
             await producer.send(Message(TOPIC, b"%d" % number))
     async with consumer(names, listener, one_at_a_time) as popping:

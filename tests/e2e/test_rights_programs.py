@@ -50,8 +50,8 @@ def cluster(tmp_path_factory):
     with guarded_cluster(folder, *OWN) as (names, broker):
         settings = ClientSettings(credentials=ADMIN)
         with Admin(names.address, settings=settings) as admin:
-            admin.create_topic("orders", queues=1)
-            admin.create_topic("secrets", queues=1)
+            admin.topics.create("orders", queues=1)
+            admin.topics.create("secrets", queues=1)
         yield names, broker, folder
 
 
@@ -231,4 +231,4 @@ def test_an_account_learns_why_it_is_refused(cluster):
             BrokerRefused, match=r"CREATE_TOPIC of user bob-the-reader .* Create on Topic more"
         ),
     ):
-        bob.create_topic("more", queues=1)
+        bob.topics.create("more", queues=1)

@@ -33,8 +33,8 @@ def test_a_record_of_another_topic_is_not_shown_or_given_back(cluster):
     names, broker = cluster
     settings = ClientSettings(credentials=ADMIN)
     with Admin(names.address, settings=settings) as admin:
-        admin.create_topic("mine", queues=1)
-        admin.create_topic("secret", queues=1)
+        admin.topics.create("mine", queues=1)
+        admin.topics.create("secret", queues=1)
     settings = ProducerSettings(credentials=ADMIN)
     with Producer(names.address, group="g", settings=settings) as producer:
         mine = producer.send(Message("mine", b"mine", keys="k"))
@@ -123,7 +123,7 @@ def test_messages_of_a_denied_topic_were_read_where_they_wait(cluster, topic, pr
     """A right to all topics covered those in which messages wait."""
     names, broker = cluster
     with Admin(names.address, settings=ClientSettings(credentials=ADMIN)) as admin:
-        admin.create_topic("secret", queues=1)
+        admin.topics.create("secret", queues=1)
     with Stranger(broker.address) as asked:
 
         def ask(who, code, fields, body=b""):

@@ -49,7 +49,7 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str,
     role = {"brokerRole": "SLAVE", "brokerId": 1, "slaveReadEnable": "true"}
     with names, member(folder / "master", names.address):
         with Admin(names.address, settings=ClientSettings(credentials=ROOT)) as admin:
-            admin.create_topic(TOPIC, queues=1)
+            admin.topics.create(TOPIC, queues=1)
         with Producer(names.address, settings=ProducerSettings(credentials=ROOT)) as producer:
             for _ in range(3):
                 producer.send(Message(TOPIC, b"copied"))

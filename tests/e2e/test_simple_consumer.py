@@ -114,7 +114,7 @@ async def test_a_waiting_consumer_of_two_topics_has_a_message_at_once(names):
 
 async def test_a_consumer_of_a_topic_that_must_not_be_read_waits_and_lets_others_run(names):
     async with AsyncAdmin(names) as admin:
-        await admin.create_topic(TOPIC, queues=1, perm=PERM_WRITE)
+        await admin.topics.create(TOPIC, queues=1, perm=PERM_WRITE)
     async with AsyncSimpleConsumer(names, group="g", subscriptions=[TOPIC]) as consumer:
         receiving = asyncio.ensure_future(consumer.receive(wait_ms=500))
         await asyncio.sleep(0.2)

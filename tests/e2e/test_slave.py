@@ -44,7 +44,7 @@ def slave_of(folder: Path, names: str, **settings: object) -> Program:
 
 def fill(names: str) -> None:
     with Admin(names) as admin:
-        admin.create_topic(TOPIC, queues=1)
+        admin.topics.create(TOPIC, queues=1)
         admin.create_group(GroupConfig(GROUP))
     with Producer(names) as producer:
         for number in range(COUNT):

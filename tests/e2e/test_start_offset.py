@@ -52,7 +52,7 @@ class Interrupted(OffsetApi):
 async def test_the_first_message_of_a_queue_is_not_passed_over() -> None:
     with Embedded() as cluster:
         with Admin(cluster.nameserver) as admin:
-            admin.create_topic(QUEUE.topic, queues=1)
+            admin.topics.create(QUEUE.topic, queues=1)
         instance = ClientInstance(cluster.nameserver)
         await instance.start()
         try:
@@ -135,7 +135,7 @@ async def test_a_group_that_closes_before_its_first_answer_keeps_where_it_began(
     settings = replace(LAST, orderly=orderly)
     async with AsyncEmbedded(settings=COLD) as cluster:
         async with AsyncAdmin(cluster.nameserver) as admin:
-            await admin.create_topic(TOPIC, queues=QUEUES)
+            await admin.topics.create(TOPIC, queues=QUEUES)
         await fill(cluster.nameserver, QUEUES, "history")
         assert not await run_push(cluster.nameserver, settings, QUEUES, 0)
         sent = await fill(cluster.nameserver, QUEUES, "new")
@@ -158,7 +158,7 @@ async def test_a_pull_consumer_that_closes_before_its_first_answer_keeps_where_i
 
     async with AsyncEmbedded(settings=COLD) as cluster:
         async with AsyncAdmin(cluster.nameserver) as admin:
-            await admin.create_topic(TOPIC, queues=QUEUES)
+            await admin.topics.create(TOPIC, queues=QUEUES)
         await fill(cluster.nameserver, QUEUES, "history")
         assert not await run(0)
         sent = await fill(cluster.nameserver, QUEUES, "new")
@@ -192,7 +192,7 @@ def test_a_group_that_starts_at_the_time_0_has_all_messages():
 
     async def create(nameserver: str) -> None:
         async with AsyncAdmin(nameserver) as admin:
-            await admin.create_topic(TOPIC, queues=1)
+            await admin.topics.create(TOPIC, queues=1)
 
     async def consume(nameserver: str) -> None:
         settings = PushSettings(consume_from=ConsumeFrom.TIMESTAMP, consume_timestamp_ms=0)
@@ -219,7 +219,7 @@ async def test_a_place_that_was_sought_is_kept_by_a_consumer_that_closes_at_once
     queue = MessageQueue(TOPIC, "broker-a", 0)
     async with AsyncEmbedded() as cluster:
         async with AsyncAdmin(cluster.nameserver) as admin:
-            await admin.create_topic(TOPIC, queues=1)
+            await admin.topics.create(TOPIC, queues=1)
         await fill(cluster.nameserver, 1, "old")
         async with AsyncPullConsumer(
             cluster.nameserver, group=GROUP, subscriptions=[TOPIC], settings=settings
@@ -237,7 +237,7 @@ async def test_a_queue_that_was_added_while_the_group_was_away_begins_at_its_fir
 ):
     async with AsyncEmbedded(tmp_path, settings=COLD) as cluster:
         async with AsyncAdmin(cluster.nameserver) as admin:
-            await admin.create_topic(TOPIC, queues=QUEUES)
+            await admin.topics.create(TOPIC, queues=QUEUES)
         await fill(cluster.nameserver, QUEUES, "history")
         assert not await run_push(cluster.nameserver, LAST, QUEUES, 0)
         if not is_restarted:
@@ -252,7 +252,7 @@ async def test_a_queue_that_was_added_while_the_group_was_away_begins_at_its_fir
 async def _added(nameserver: str) -> set[bytes]:
     """Add queues to the topic, and send to all."""
     async with AsyncAdmin(nameserver) as admin:
-        await admin.create_topic(TOPIC, queues=2 * QUEUES)
+        await admin.topics.create(TOPIC, queues=2 * QUEUES)
     return await fill(nameserver, 2 * QUEUES, "away")
 
 
@@ -266,12 +266,12 @@ async def test_a_broker_that_was_added_while_the_group_was_away_begins_at_its_fi
     )
     with names, first:
         async with AsyncAdmin(names.address) as admin:
-            await admin.create_topic(TOPIC, queues=QUEUES)
+            await admin.topics.create(TOPIC, queues=QUEUES)
         await fill(names.address, QUEUES, "history")
         assert not await run_push(names.address, LAST, QUEUES, 0)
         with second:
             async with AsyncAdmin(names.address) as admin:
-                await admin.create_topic(TOPIC, queues=QUEUES)
+                await admin.topics.create(TOPIC, queues=QUEUES)
             sent = await fill(names.address, QUEUES, "away", broker="broker-b")
             assert await run_push(names.address, LAST, 2 * QUEUES, len(sent)) == sent
 
@@ -280,7 +280,7 @@ async def test_a_new_group_still_begins_at_the_end_of_each_queue(tmp_path: Path)
     """Not at the first message of one queue because it has just begun in another."""
     async with AsyncEmbedded(tmp_path, settings=COLD) as cluster:
         async with AsyncAdmin(cluster.nameserver) as admin:
-            await admin.create_topic(TOPIC, queues=QUEUES)
+            await admin.topics.create(TOPIC, queues=QUEUES)
         async with AsyncProducer(cluster.nameserver) as producer:
             queues = await producer.queues(TOPIC)
             # The last message of the log counts as being in memory: it must not be a queue's first.
@@ -301,7 +301,7 @@ async def test_a_consumer_that_is_reset_says_so_and_warns_of_no_missing_offset(c
 
     settings = PushSettings(consume_from=ConsumeFrom.FIRST, **QUICK)
     async with AsyncEmbedded() as cluster, AsyncAdmin(cluster.nameserver) as admin:
-        await admin.create_topic(TOPIC, queues=1)
+        await admin.topics.create(TOPIC, queues=1)
         sent = await fill(cluster.nameserver, 1, "old")
         async with AsyncPushConsumer(
             cluster.nameserver, group=GROUP, listener=listen, subscriptions=[TOPIC], settings=settings

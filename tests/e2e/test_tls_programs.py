@@ -82,7 +82,7 @@ def test_our_clients_send_and_consume_over_tls(cluster, ca):
     names, _ = cluster
     tls = trusting(ca)
     with Admin(names.address, settings=ClientSettings(tls=tls)) as admin:
-        admin.create_topic("orders", queues=1)
+        admin.topics.create("orders", queues=1)
     with Producer(names.address, group="g", settings=ProducerSettings(tls=tls)) as producer:
         bodies = [b"%d" % number * 1000 for number in range(200)]
         sent = [producer.send(Message("orders", body)) for body in bodies]

@@ -88,16 +88,16 @@ def test_a_running_group_consumes_each_message_of_a_topic_that_was_made_again(
                 AsyncAdmin(mq.nameserver) as admin,
                 AsyncProducer(mq.nameserver) as producer,
             ):
-                await admin.create_topic(TOPIC, queues=2)
+                await admin.topics.create(TOPIC, queues=2)
                 async with member(kind, mq.nameserver, came, tmp_path):
                     await asyncio.sleep(60)
                     old = await send(producer, "old", OLD)
                     await asyncio.sleep(30)
                     assert {*came} == old
                     came.clear()
-                    await admin.delete_topic(TOPIC)
+                    await admin.topics.delete(TOPIC)
                     await asyncio.sleep(away_seconds)
-                    await admin.create_topic(TOPIC, queues=2)
+                    await admin.topics.create(TOPIC, queues=2)
                     new = await send(producer, "new", count)
                     await asyncio.sleep(120)
                 return new

@@ -359,7 +359,7 @@ def test_a_broker_that_is_away_for_a_minute_is_a_few_lines_and_its_return_is_one
 
         async def live() -> None:
             async with AsyncAdmin(mq.nameserver) as admin:
-                await admin.create_topic("orders", queues=16)
+                await admin.topics.create("orders", queues=16)
             settings = PushSettings(consume_from=ConsumeFrom.FIRST)
             consumers = [
                 AsyncPushConsumer(

@@ -85,8 +85,8 @@ class Cluster:
         """Make the topics of the cases, and all that a broker without auto-creation does not make."""
         with self.admin() as admin:
             for topic in self.topics:
-                admin.create_topic(topic, queues=1)
-                admin.create_topic(f"{topic}_sent", queues=1)
+                admin.topics.create(topic, queues=1)
+                admin.topics.create(f"{topic}_sent", queues=1)
         self.make_groups()
 
     def make_groups(self) -> None:

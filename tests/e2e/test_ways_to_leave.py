@@ -61,7 +61,7 @@ def place(names: str, request: pytest.FixtureRequest) -> tuple[str, str]:
     """A topic of one queue with the messages 0 to 4, and a group that begins at its first message."""
     topic = f"leaves_{abs(hash(request.node.name))}"
     with Admin(names) as admin, Producer(names) as producer:
-        admin.create_topic(topic, queues=1)
+        admin.topics.create(topic, queues=1)
         admin.create_group(GroupConfig(f"{topic}_group"))
         for number in range(5):
             producer.send(Message(topic, b"%d" % number))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cometmq import AsyncProducer, AsyncPullConsumer, JsonCodec, Message, MessageQueue, Producer
+from cometmq.client.sync.client import BlockingNoun
 from cometmq.embedded import Embedded
 from cometmq.errors import CometError, MessageError, SettingsError
 from tests.support.public_names import public
@@ -85,12 +86,19 @@ def test_a_constructor_names_the_argument_of_a_wrong_kind(name: str):
     assert not complaints(public(name))
 
 
+def nouns(client: Any) -> list[BlockingNoun[Any]]:
+    """The subjects of an admin client, such as its topics."""
+    given = [getattr(client, name) for name in dir(type(client)) if name[0] != "_"]
+    return [each for each in given if isinstance(each, BlockingNoun)]
+
+
 @pytest.mark.parametrize("name", RUNNING)
 def test_a_method_names_the_argument_of_a_wrong_kind(names: str, name: str):
     with public(name)(names, **RUNNING[name]) as client:
         found = {
-            each: wrong
-            for each, method in inspect.getmembers(client, inspect.ismethod)
+            method.__qualname__: wrong
+            for one in (client, *nouns(client))
+            for each, method in inspect.getmembers(one, inspect.ismethod)
             if each[0] != "_" and each not in NOT_CALLED and (wrong := complaints(method))
         }
     assert not found

@@ -35,11 +35,11 @@ def new_topic(names: str, queues: int = 4) -> str:
     """A topic of its own, known to the nameserver."""
     name = f"Ours_{time.time_ns()}_{next(_numbers)}"
     with Admin(names) as admin:
-        admin.create_topic(name, queues=queues)
+        admin.topics.create(name, queues=queues)
 
         def is_known() -> bool:
             try:
-                return bool(admin.route(name).queues)
+                return bool(admin.topics.route(name).queues)
             except ClientError:
                 return False
 

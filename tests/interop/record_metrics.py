@@ -43,7 +43,7 @@ def everything(names: str, stack: ExitStack, *, rest_seconds: float) -> None:
     """
     admin = stack.enter_context(Admin(names))
     for topic in (TOPIC, TIMED):
-        admin.create_topic(topic, queues=4)
+        admin.topics.create(topic, queues=4)
     for group in (GROUP, POPS):
         admin.create_group(GroupConfig(group))
     admin.create_group(GroupConfig(GIVES_UP, retry_max_times=0))
@@ -83,7 +83,7 @@ def _consume(
 
 def _is_known(admin: Admin) -> bool:
     try:
-        return all(admin.route(topic).queues for topic in (TOPIC, TIMED))
+        return all(admin.topics.route(topic).queues for topic in (TOPIC, TIMED))
     except ClientError:  # Not yet.
         return False
 

@@ -28,7 +28,7 @@ def fill_tables(names: str, address: str, *, has_timer: bool) -> None:
     """Give a master a group, a mode, delays and timed messages; of each kind one that is delivered and one that waits."""
     group = GroupConfig(GROUP, broadcast_enabled=False, retry_max_times=3, retry_queues=2)
     with Admin(names) as admin:
-        admin.create_topic(TOPIC, queues=1)
+        admin.topics.create(TOPIC, queues=1)
         admin.create_group(group)
     soon, late = timedelta(seconds=1), timedelta(hours=1)
     with Producer(names) as producer:

@@ -49,9 +49,9 @@ def cluster(tmp_path_factory):
 def make_topics(names, settings):
     with Admin(names.address, settings=settings) as admin:
         for topic in ("orders", "secret"):
-            admin.create_topic(topic, queues=2)
+            admin.topics.create(topic, queues=2)
         admin.create_group(GroupConfig("poppers"))
-        admin.set_request_mode("orders", "poppers", "POP")
+        admin.topics.set_request_mode("orders", "poppers", "POP")
 
 
 @pytest.fixture(scope="module")

@@ -103,9 +103,9 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
 def make_topics(names: str) -> None:
     with Admin(names, settings=ClientSettings(credentials=ADMIN)) as admin:
         for topic in ("orders", "secret"):
-            admin.create_topic(topic, queues=1)
+            admin.topics.create(topic, queues=1)
         made = {"orders", "secret"}
-        wait_until(lambda: made <= set(admin.topics()), seconds=30, what="both topics")
+        wait_until(lambda: made <= set(admin.topics.list()), seconds=30, what="both topics")
 
 
 def test_our_clients_sign_at_a_java_broker(java):
@@ -147,7 +147,7 @@ def test_an_administrators_request_needs_an_admin_account(java):
         Admin(names, settings=ClientSettings(credentials=CUSTOMER)) as admin,
         pytest.raises(CometError, match="admin permission"),
     ):
-        admin.create_topic("more", queues=1)
+        admin.topics.create("more", queues=1)
 
 
 def test_the_table_of_rights_is_javas_but_for_what_it_leaves_open(java, tmp_path):

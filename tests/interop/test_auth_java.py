@@ -143,12 +143,12 @@ def customer(java: Java) -> Java:
     with Admin(java.names, settings=ClientSettings(credentials=ADMIN)) as admin:
         made = {"orders-plain", "orders-tls", "secret"}
         for topic in made:
-            admin.create_topic(topic, queues=2)
-        wait_until(lambda: made <= set(admin.topics()), seconds=SECONDS, what="all topics")
+            admin.topics.create(topic, queues=2)
+        wait_until(lambda: made <= set(admin.topics.list()), seconds=SECONDS, what="all topics")
         for way in ("plain", "tls"):
             for group in ("pushed", "popped", "received"):
                 admin.create_group(GroupConfig(f"{group}-{way}"))
-            admin.set_request_mode(f"orders-{way}", f"popped-{way}", "POP")
+            admin.topics.set_request_mode(f"orders-{way}", f"popped-{way}", "POP")
     acl(java, "create", CUSTOMER.access_key, stdin=f"{CUSTOMER.secret_key}\n".encode())
     acl(java, "allow", "customer", "Topic:orders*", "Pub", "Sub", "Get")
     for group in ("pulled", "pushed", "popped", "received"):
@@ -195,7 +195,7 @@ def test_our_clients_do_what_they_may_and_no_more(customer, way):
         Admin(customer.names, settings=ClientSettings(**how)) as admin,
         pytest.raises(CometError, match="no permission"),
     ):
-        admin.create_topic("more", queues=1)
+        admin.topics.create("more", queues=1)
 
 
 def send_all(names: str, topic: str, how: dict[str, Any]) -> None:

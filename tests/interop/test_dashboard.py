@@ -47,7 +47,7 @@ def world(java_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> It
     with Admin(names) as admin:
         admin.create_group(GroupConfig(group))
         # mqadmin asks for its route, which the first consumer of a group makes.
-        admin.create_topic(f"%RETRY%{group}", queues=1)
+        admin.topics.create(f"%RETRY%{group}", queues=1)
     with PullConsumer(names, group=group) as consumer:
         for queue in consumer.queues(topic):
             consumer.commit(queue, COMMITTED)

@@ -62,7 +62,7 @@ def may_make_topic(world: World) -> bool:
     settings = ClientSettings(credentials=Credentials(CLERK, SECRET))
     with Admin(world.java.names, settings=settings) as admin:
         try:
-            admin.create_topic("made-by-clerk", queues=1)
+            admin.topics.create("made-by-clerk", queues=1)
         except BrokerRefused as refused:
             return refused.code != ResponseCode.NO_PERMISSION
     return True

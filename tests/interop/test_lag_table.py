@@ -23,9 +23,9 @@ def test_consumer_progress_gives_the_lag_that_is_true(tmp_path: Path) -> None:
         # It looks for the brokers of a group by the route of its retry topic.
         with Admin(world.names) as admin:
             for group in ("offline", "offline-at-one"):
-                admin.create_topic(retry_topic(group), queues=1)
+                admin.topics.create(retry_topic(group), queues=1)
                 wait_until(
-                    lambda: retry_topic(group) in admin.topics(),  # noqa: B023
+                    lambda: retry_topic(group) in admin.topics.list(),  # noqa: B023
                     seconds=30,
                     what="the route",
                 )

@@ -113,7 +113,7 @@ def groups(names: str) -> Iterator[dict[str, Group]]:
             with Admin(names) as admin:
                 for topic, group in [home for kind, home in homes.items() if kind == "pop"]:
                     # Each member pops all queues: who comes first has a message.
-                    admin.set_request_mode(topic, group, "POP")
+                    admin.topics.set_request_mode(topic, group, "POP")
             members = stack.enter_context(peer.Members(names, homes, version=version))
             for kind, (topic, group) in homes.items():
                 mixed = made[f"{version} {kind}"] = Group(kind, members, topic)

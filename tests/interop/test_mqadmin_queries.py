@@ -83,7 +83,7 @@ def begin(make, folder: Path, names: str, port: int, *, has_topic: bool) -> Prog
         try:
             with Admin(names) as admin:
                 topic = TOPIC if has_topic else "TBW102"
-                return bool(admin.topic_offsets(topic))
+                return bool(admin.topics.offsets(topic))
         except CometError:
             return False
 

@@ -81,7 +81,7 @@ async def test_a_queue_that_does_not_exist_is_refused_by_its_code(sender, topic)
 
 async def test_a_topic_that_cannot_be_written_is_not_sent_to(names, topic):
     async with AsyncAdmin(names) as admin, AsyncProducer(names) as late:
-        await admin.create_topic(topic, queues=4, perm=4)
+        await admin.topics.create(topic, queues=4, perm=4)
         with pytest.raises(SendFailed, match=r"has no writable queue"):
             await late.send(Message(topic, b"too late"))
 
@@ -287,25 +287,25 @@ async def test_a_message_that_a_listener_refuses_comes_again(names, sender, topi
 
 async def test_topics_and_groups_are_made_described_and_deleted(names, sender, topic, group):
     async with AsyncAdmin(names) as admin:
-        assert topic in await admin.topics()
+        assert topic in await admin.topics.list()
         assert "broker-a" in (await admin.cluster()).brokers
-        assert [each.write_queues for each in (await admin.route(topic)).queues] == [4]
-        assert (await admin.topic_configs(topic))["broker-a"].read_queues == 4
+        assert [each.write_queues for each in (await admin.topics.route(topic)).queues] == [4]
+        assert (await admin.topics.configs(topic))["broker-a"].read_queues == 4
         await sender.send_many([Message(topic, b"x")] * 8)
         # Java's broker makes its queues a moment behind the answers.
         async with asyncio.timeout(10):
             counts: list[int] = []
             while sum(counts) < 8:
-                ranges = await admin.topic_offsets(topic)
+                ranges = await admin.topics.offsets(topic)
                 counts = [each.message_count for each in ranges.values()]
         assert counts == [2, 2, 2, 2]
         await admin.create_group(GroupConfig(group, retry_max_times=3))
         assert (await admin.groups())[group].retry_max_times == 3
         await admin.delete_group(group)
         assert group not in await admin.groups()
-        await admin.delete_topic(topic)
+        await admin.topics.delete(topic)
         with pytest.raises(TopicNotFound):
-            await admin.route(topic)
+            await admin.topics.route(topic)
 
 
 async def test_members_of_a_group_are_listed_with_their_subscriptions(names, topic, group):

@@ -55,12 +55,12 @@ def test_what_may_not_or_cannot_be_asked_is_refused_by_its_code(names, topic, gr
         assert refused.value.code in (
             ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR,
         )  # fmt: skip
-        admin.create_topic(topic, queues=4, perm=PERM_WRITE)
+        admin.topics.create(topic, queues=4, perm=PERM_WRITE)
         with pytest.raises(BrokerRefused) as refused:
             consumer.fetch(first, 0)
         assert refused.value.code == ResponseCode.NO_PERMISSION
         with pytest.raises(TopicNotFound):
-            admin.route(f"{topic}_never")
+            admin.topics.route(f"{topic}_never")
         assert admin.consumer_connections(f"{group}_never") == {}
 
 
@@ -108,7 +108,7 @@ def test_a_message_is_found_by_its_key_its_id_and_its_place(names, producer, top
 
 def test_names_in_a_namespace_are_short_for_users_and_long_for_brokers(names, topic, group):
     with Admin(names) as admin:
-        admin.create_topic(f"shop%{topic}", queues=1)
+        admin.topics.create(f"shop%{topic}", queues=1)
     sending = ProducerSettings(namespace="shop", send_timeout_ms=10_000)
     box = Box()
     with Producer(names, settings=sending) as producer:

@@ -90,4 +90,4 @@ def test_a_message_without_further_tries_lies_in_the_dead_letters(
 
 def known_topics(names: str) -> set[str]:
     with Admin(names) as admin:
-        return set(admin.topics())
+        return set(admin.topics.list())

@@ -55,24 +55,24 @@ def test_brokers_are_shown_and_drained(names: str, topic: str) -> None:
     settings = said(names, "cluster", "config", broker["broker"], "brokerName", "listenPort")
     assert {each["key"]: each["value"] for each in settings}["brokerName"] == broker["broker"]
     with Admin(names) as admin:
-        admin.create_topic(topic, queues=2)
-        wait_until(lambda: topic in admin.topics(), seconds=SECONDS, what="the topic")
+        admin.topics.create(topic, queues=2)
+        wait_until(lambda: topic in admin.topics.list(), seconds=SECONDS, what="the topic")
         command(names, "cluster", "drain", broker["broker"])
         try:
-            assert admin.route(topic).write_queues(topic) == []
+            assert admin.topics.route(topic).write_queues(topic) == []
             assert said(names, "cluster", "list")[0]["state"] == "drained"
         finally:
             command(names, "cluster", "undrain", broker["broker"])
-        assert len(admin.route(topic).write_queues(topic)) == 2
+        assert len(admin.topics.route(topic).write_queues(topic)) == 2
 
 
 def test_groups_and_their_offsets(
     names: str, topic: str, group: str, producer: Producer
 ) -> None:
     with Admin(names) as admin:
-        admin.create_topic(topic, queues=2)
+        admin.topics.create(topic, queues=2)
         admin.create_group(GroupConfig(group, retry_max_times=3))
-        wait_until(lambda: topic in admin.topics(), seconds=SECONDS, what="the topic")
+        wait_until(lambda: topic in admin.topics.list(), seconds=SECONDS, what="the topic")
     broker = broker_of(names)
     for number in range(6):
         queue = MessageQueue(topic, broker, number % 2)
@@ -96,8 +96,8 @@ def test_groups_and_their_offsets(
 
 def test_topics_and_their_permissions(names: str, topic: str, producer: Producer) -> None:
     with Admin(names) as admin:
-        admin.create_topic(topic, queues=2)
-        wait_until(lambda: topic in admin.topics(), seconds=SECONDS, what="the topic")
+        admin.topics.create(topic, queues=2)
+        wait_until(lambda: topic in admin.topics.list(), seconds=SECONDS, what="the topic")
     producer.send_many(messages(topic, bodies("m", 10)))
     assert sum(each["messages"] for each in said(names, "topic", "queues", topic)) == 10
     assert said(names, "topic", "stats", topic)["messages"] == 10
@@ -112,8 +112,10 @@ def test_dead_letters_go_back_once(
     dead = f"%DLQ%{group}"
     with Admin(names) as admin:
         for name in (dead, topic):
-            admin.create_topic(name, queues=1)
-        wait_until(lambda: {dead, topic} <= set(admin.topics()), seconds=SECONDS, what="topics")
+            admin.topics.create(name, queues=1)
+        wait_until(
+            lambda: {dead, topic} <= set(admin.topics.list()), seconds=SECONDS, what="topics"
+        )
     producer.send_many(messages(dead, bodies("d", 50)))
     assert {each["group"]: each["letters"] for each in said(names, "dlq", "list")}[group] == 50
     first = said(names, "dlq", "replay", group, "--to", topic)

@@ -150,7 +150,7 @@ def fill(both: Pair, ledger: Ledger) -> None:
         PullConsumer(both.names.address, group=GROUP) as consumer,
     ):
         admin.create_group(GroupConfig(GROUP))
-        admin.create_topic(f"%RETRY%{GROUP}", queues=1)  # By which `mqadmin` finds the group.
+        admin.topics.create(f"%RETRY%{GROUP}", queues=1)  # By which `mqadmin` finds the group.
         for queue_id in range(4):
             consumer.commit(MessageQueue(TOPIC, "broker-a", queue_id), COMMITTED + queue_id)
     # Java writes offsets first ten seconds after its start, and a kill loses those since.

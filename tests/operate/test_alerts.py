@@ -376,7 +376,7 @@ def test_each_alert_fires_and_resolves(busy: Watched) -> None:
             seconds=PATIENCE_SECONDS, what="all masters at both nameservers",
         )  # fmt: skip
     with Admin(busy.nameservers) as admin:
-        admin.delete_topic("%DLQ%mailing")
+        admin.topics.delete("%DLQ%mailing")
         admin.delete_group("fraud-check")
         admin.delete_group("mailing")
     resolve(busy)

@@ -155,8 +155,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def fill(names: str) -> int:
     """Send the messages; return the time before the first, ms since 1970."""
     with Admin(names) as admin:
-        admin.create_topic(ORDERS, queues=QUEUES)
-        admin.create_topic(MAILS, queues=1)
+        admin.topics.create(ORDERS, queues=QUEUES)
+        admin.topics.create(MAILS, queues=1)
         for group in TRUTH:
             admin.create_group(GroupConfig(group))
     began_ms = int(time.time() * 1000)
@@ -257,7 +257,7 @@ def test_8_what_is_switched_off_is_marked_for_readers_too(world: World) -> None:
     reader = Visitor(world.served).log_in(READER, READER_PASSWORD)
     with Admin(world.names) as admin:
         admin.change_group("billing", {"consume_enabled": False})
-        admin.change_topic(MAILS, {"perm": PERM_READ})
+        admin.topics.set(MAILS, {"perm": PERM_READ})
         try:
             wait_for(reader, "/groups", "billing may not consume")
             assert "The group may not consume" in text_of(reader.get("/group", name="billing"))
@@ -265,7 +265,7 @@ def test_8_what_is_switched_off_is_marked_for_readers_too(world: World) -> None:
         finally:
             reader.close()
             admin.change_group("billing", {"consume_enabled": True})
-            admin.change_topic(MAILS, {"perm": PERM_READ_WRITE})
+            admin.topics.set(MAILS, {"perm": PERM_READ_WRITE})
 
 
 def test_11_a_topic_gets_attributes_read_queues_and_one_broker(world: World) -> None:
@@ -278,14 +278,16 @@ def test_11_a_topic_gets_attributes_read_queues_and_one_broker(world: World) -> 
     assert done.returncode == 0, done.stderr.decode()
     assert done.stderr.decode() == "settled has 2 queues to write and 4 to read on broker-b.\n"
     with Admin(world.names) as admin:
-        ((broker, config),) = admin.topic_configs("settled").items()
+        ((broker, config),) = admin.topics.configs("settled").items()
     assert (broker, config.write_queues, config.read_queues) == ("broker-b", 2, 4)
     assert config.attributes == {"message.type": "FIFO", "retention.hours": "24"}
     done = run("topic", "create", "settled", "--no-attribute", "retention.hours",
                "--broker", "broker-b", nameserver=world.names)  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
     with Admin(world.names) as admin:
-        assert admin.topic_configs("settled")["broker-b"].attributes == {"message.type": "FIFO"}
+        assert admin.topics.configs("settled")["broker-b"].attributes == {
+            "message.type": "FIFO"
+        }
     wrong = run("topic", "create", "settled", "--broker", "broker-x", nameserver=world.names)
     assert wrong.returncode == 3
     assert "registered are: broker-a, broker-b" in wrong.stderr.decode()

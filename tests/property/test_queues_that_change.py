@@ -95,7 +95,7 @@ class Story:
             ) as self.producer,
             AsyncSimpleConsumer(names, group=POPPED, subscriptions=[TOPIC]) as self.popper,
         ):
-            await self.admin.create_topic(TOPIC, queues=4)
+            await self.admin.topics.create(TOPIC, queues=4)
             async with (
                 AsyncPushConsumer(
                     names, group=PUSHED, listener=self.push, subscriptions=[TOPIC], settings=member
@@ -147,17 +147,17 @@ class Story:
                 await self.popper.ack(received)
 
     async def resize(self, write: int, read: int) -> None:
-        await self.admin.create_topic(TOPIC, queues=write, read_queues=read)
+        await self.admin.topics.create(TOPIC, queues=write, read_queues=read)
 
     async def retries(self, count: int, _: None) -> None:
         await self.admin.create_group(GroupConfig(PUSHED, retry_queues=count))
 
     async def renew(self, away_seconds: int, count: int) -> None:
-        await self.admin.delete_topic(TOPIC)
+        await self.admin.topics.delete(TOPIC)
         self.died_ms[self.life] = self.mq.now_ms()
         self.life += 1
         await asyncio.sleep(away_seconds)
-        await self.admin.create_topic(TOPIC, queues=count)
+        await self.admin.topics.create(TOPIC, queues=count)
 
     async def regroup(self, _: None, __: None) -> None:
         await self.admin.delete_group(POPPED)

@@ -216,8 +216,8 @@ def made(cluster, other, tmp_path_factory) -> dict[str, str]:
     with Producer(cluster.nameserver) as producer:
         producer.send(Message("there", b'{"n": 1}'))
     with Admin(cluster.nameserver) as here, Admin(other.nameserver) as there:
-        here.create_topic("unread", perm=PERM_WRITE)
-        there.create_topic("there", perm=PERM_READ)
+        here.topics.create("unread", perm=PERM_WRITE)
+        there.topics.create("there", perm=PERM_READ)
     return {
         "ns": cluster.nameserver,
         "other": other.nameserver,

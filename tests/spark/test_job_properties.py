@@ -401,7 +401,7 @@ def refused_by(world: World, group: str, count: int) -> list[StoredMessage]:
 def is_there(world: World, topic: str) -> bool:
     """Whether the cluster has a topic."""
     with Admin(world.cluster.nameserver) as admin:
-        return topic in admin.topics()
+        return topic in admin.topics.list()
 
 
 def places(those: list[StoredMessage]) -> list[tuple[Any, str]]:

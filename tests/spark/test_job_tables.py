@@ -146,8 +146,8 @@ class People:
 def send(cluster: Any, topic: str, bodies: list[bytes], keys: list[str] | None = None) -> None:
     """Send bodies in their order, into one queue."""
     with Admin(cluster.nameserver) as admin:
-        if topic not in admin.topics():
-            admin.create_topic(topic, queues=1)
+        if topic not in admin.topics.list():
+            admin.topics.create(topic, queues=1)
     with Producer(cluster.nameserver) as producer:
         named = keys or [""] * len(bodies)
         producer.send_batch(
@@ -237,7 +237,7 @@ def test_a_table_is_what_the_bodies_say_and_outlives_its_topic(
     # The same topic, made again, and a run that knows nothing of those before: it appends.
     shutil.rmtree(Path(given.to) / "_jobs")
     with Admin(cluster.nameserver) as admin:
-        admin.delete_topic(topic)
+        admin.topics.delete(topic)
     send(cluster, topic, [f"{{{json.dumps(name)}: 77, {json.dumps(more)}: 5.10}}".encode()])
     wider = replace(given, schema=f"{narrow}, {quoted(more)} STRING")
     table.run(spark, wider)

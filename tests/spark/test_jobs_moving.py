@@ -129,9 +129,9 @@ def dead_letters(cluster, topic, group, count):
 def dead_count(cluster, group) -> int:
     with Admin(cluster.nameserver) as admin:
         dead = f"%DLQ%{group}"
-        if dead not in admin.topics():
+        if dead not in admin.topics.list():
             return 0
-        return sum(each.message_count for each in admin.topic_offsets(dead).values())
+        return sum(each.message_count for each in admin.topics.offsets(dead).values())
 
 
 def test_dead_letters_are_replayed_once(spark, cluster, topic, tmp_path):

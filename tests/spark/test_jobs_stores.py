@@ -221,20 +221,20 @@ def test_a_mirror_keeps_the_queue_to_which_it_copies_one_when_the_target_gets_mo
         Admin(other.nameserver) as there,
         Admin(cluster.nameserver) as here,
     ):
-        here.create_topic(topic, queues=4)
-        there.create_topic(topic, queues=2)
+        here.topics.create(topic, queues=4)
+        there.topics.create(topic, queues=2)
         names = cluster.nameserver, other.nameserver, [topic]
         first = mirror.prepare(*names, {})
-        there.create_topic(topic, queues=3)
+        there.topics.create(topic, queues=3)
         again = mirror.prepare(*names, first)
         assert again == first != mirror.prepare(*names, {})
-        there.create_topic(topic, queues=1)
+        there.topics.create(topic, queues=1)
         assert {queue.queue_id for queue in mirror.prepare(*names, first).values()} == {0}
 
 
 def test_a_mirror_of_a_cluster_to_itself_is_refused_by_its_brokers(cluster, topic):
     with Admin(cluster.nameserver) as here:
-        here.create_topic(topic)
+        here.topics.create(topic)
     with pytest.raises(SettingsError, match="are the same cluster"):
         mirror.prepare(cluster.nameserver, f"x.invalid:1;{cluster.nameserver}", [topic], {})
 

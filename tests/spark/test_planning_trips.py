@@ -23,7 +23,7 @@ def far():
         port = int(mq.broker.rpartition(":")[2])
         with FarAway(FAR, ("127.0.0.1", port), delay_ms=5) as proxy:
             with Admin(mq.nameserver) as admin:
-                admin.create_topic("wide", queues=QUEUES)
+                admin.topics.create("wide", queues=QUEUES)
             yield mq, proxy
 
 

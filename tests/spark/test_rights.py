@@ -21,7 +21,7 @@ def names(tmp_path_factory):
         settings = ClientSettings(credentials=ADMIN)
         with Admin(nameserver.address, settings=settings) as admin:
             for topic in ("shown", "hidden"):
-                admin.create_topic(topic, queues=2)
+                admin.topics.create(topic, queues=2)
         yield nameserver.address
 
 

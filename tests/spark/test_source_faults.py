@@ -111,8 +111,8 @@ def test_a_topic_made_again_with_as_many_messages_or_more_is_refused_or_read_who
     first = reader.latestOffset(reader.initialOffset())
     assert reader.latestOffset(first) == first, "the same topic"
     with Admin(cluster.nameserver) as admin:
-        admin.delete_topic(topic)
-        admin.create_topic(topic)
+        admin.topics.delete(topic)
+        admin.topics.create(topic)
     send(cluster, topic, range(count))
     with pytest.raises(DataLossError, match="the topic was deleted and created again"):
         stream_of(cluster, topic).latestOffset(first)
@@ -143,7 +143,7 @@ def test_a_stream_plans_on_while_nameserver_and_broker_are_away(tmp_path: Path, 
 
 def test_queues_come_and_go_while_a_stream_runs(cluster: Embedded, topic: str):
     with Admin(cluster.nameserver) as admin:
-        admin.create_topic(topic, queues=1)
+        admin.topics.create(topic, queues=1)
         reader, lenient = (
             stream_of(cluster, topic),
             stream_of(cluster, topic, failOnDataLoss="false"),
@@ -151,13 +151,13 @@ def test_queues_come_and_go_while_a_stream_runs(cluster: Embedded, topic: str):
         send(cluster, topic, range(5))
         first = reader.latestOffset(reader.initialOffset())
         assert read(reader, reader.initialOffset(), first) == list(range(5))
-        admin.create_topic(topic, queues=2)
+        admin.topics.create(topic, queues=2)
         with Producer(cluster.nameserver) as producer:
             added = next(each for each in producer.queues(topic) if each.queue_id == 1)
             producer.send(Message(topic, b"000005"), queue=added)
         second = reader.latestOffset(first)
         assert read(reader, first, second) == [5], "at the next trigger, from its beginning"
-        admin.create_topic(topic, queues=1)
+        admin.topics.create(topic, queues=1)
         with pytest.raises(
             DataLossError, match=rf"{topic}@.*:1 no longer exists.*up to offset 1\."
         ):
@@ -176,7 +176,7 @@ def test_a_topic_deleted_while_a_stream_runs_is_data_loss(cluster: Embedded, top
     first = reader.latestOffset(reader.initialOffset())
     tasks = reader.partitions(reader.initialOffset(), first)
     with Admin(cluster.nameserver) as admin:
-        admin.delete_topic(topic)
+        admin.topics.delete(topic)
     with pytest.raises(DataLossError, match=f"{queue} no longer exists.*failOnDataLoss"):
         reader.latestOffset(first)
     with pytest.raises(DataLossError, match=f"{queue}: its topic was deleted, offsets 0 to 4"):

@@ -237,8 +237,8 @@ def send(cluster: Any, messages: list[Message], queues: int = 1) -> None:
     """Send messages in their order to a topic, which is made where it is not there."""
     topic = messages[0].topic
     with Admin(cluster.nameserver) as admin:
-        if topic not in admin.topics():
-            admin.create_topic(topic, queues=queues)
+        if topic not in admin.topics.list():
+            admin.topics.create(topic, queues=queues)
     with Producer(cluster.nameserver) as producer:
         for start in range(0, len(messages), 10):
             producer.send_batch(messages[start : start + 10])

@@ -129,7 +129,7 @@ def _queues() -> list[MessageQueue]:
 
 def _fill(names: str) -> None:
     with Admin(names) as admin:
-        admin.create_topic(TOPIC, queues=QUEUES)
+        admin.topics.create(TOPIC, queues=QUEUES)
         for group in TRUTH:
             admin.create_group(GroupConfig(group))
     with Producer(names) as producer:

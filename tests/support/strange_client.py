@@ -137,10 +137,10 @@ async def everything(address: str, rounds: int) -> Any:
         for _ in range(rounds):
             calls: dict[str, Any] = {
                 "cluster": admin.cluster(),
-                "topics": admin.topics(),
-                "route": admin.route(TOPIC),
-                "topic_configs": admin.topic_configs(TOPIC),
-                "topic_offsets": admin.topic_offsets(TOPIC),
+                "topics": admin.topics.list(),
+                "route": admin.topics.route(TOPIC),
+                "topic_configs": admin.topics.configs(TOPIC),
+                "topic_offsets": admin.topics.offsets(TOPIC),
                 "by_key": admin.messages_by_key(TOPIC, "k"),
                 "groups": admin.groups(),
                 "progress": admin.group_progress(GROUP),

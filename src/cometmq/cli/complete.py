@@ -21,7 +21,7 @@ _SECONDS_MAX = 2.0  # A shell that waits longer looks dead.
 
 def topics(context: typer.Context, incomplete: str) -> list[str]:
     """Return the printable topic names that begin with the incomplete word; none if the query fails or lasts 2 s."""
-    return _offered(context, incomplete, lambda admin: admin.topics())
+    return _offered(context, incomplete, lambda admin: admin.topics.list())
 
 
 def groups(context: typer.Context, incomplete: str) -> list[str]:

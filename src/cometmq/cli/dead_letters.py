@@ -309,7 +309,7 @@ def purge(
     confirm(f"Delete all dead letters of group {group}?", yes=yes)
 
     async def work(clients: Clients) -> None:
-        known = set(await clients.admin.topics())
+        known = set(await clients.admin.topics.list())
         own = [
             each
             for each in (dead_letter_topic(group), REPLAY_LEDGER_PREFIX + group)
@@ -318,7 +318,7 @@ def purge(
         if not own:
             await DeadLetters(clients.instance).check(group)
         for topic in own:
-            await clients.admin.delete_topic(topic)
+            await clients.admin.topics.delete(topic)
 
     ask(nameserver, work)
     notes().print(f"The dead letters of group {visible(group)} are deleted.", markup=False)

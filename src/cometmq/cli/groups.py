@@ -281,13 +281,13 @@ def delete(
     confirm(f"Delete {group}{more}?", yes=yes)
 
     async def work(clients: Clients) -> None:
-        known = set(await clients.admin.topics()) if topics else set()
+        known = set(await clients.admin.topics.list()) if topics else set()
         own = [each for each in (retry_topic(group), dead_letter_topic(group)) if each in known]
         if not own:
             await clients.inspector.group(group)  # An unknown group is an error.
         await clients.admin.delete_group(group, delete_offsets=not keep_offsets)
         for topic in own:
-            await clients.admin.delete_topic(topic)
+            await clients.admin.topics.delete(topic)
 
     ask(nameserver, work)
     notes().print(f"Group {visible(group)} is deleted.", markup=False)

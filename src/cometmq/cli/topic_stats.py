@@ -1,6 +1,6 @@
 """`cometmq topic stats`, `queues` and `perm`: traffic, queues and permissions of a topic."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -20,12 +20,12 @@ from cometmq.cli.output import (
     print_lines,
     print_totals,
 )
-from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError, GroupNotFound
-from cometmq.model.flags import PERM_READ, PERM_WRITE, is_readable, is_writable
+from cometmq.model.errors import BrokerNotFound, BrokerRefused
+from cometmq.model.flags import is_readable, is_writable
 from cometmq.model.text import in_quotes
 
 if TYPE_CHECKING:
-    from cometmq.admin import AbsentBroker, StatsWindows, TopicRoute, TopicState
+    from cometmq.admin import AbsentBroker, StatsWindows, TopicState
 
 _PUT = "TOPIC_PUT_NUMS"
 
@@ -92,8 +92,8 @@ def queues(
     """Show each queue of a topic, its permissions and its messages; status 1 when only some brokers answer."""
 
     async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        held = await clients.inspector.topic_stats(topic)
-        lines = queue_lines(await clients.admin.route(topic), held)
+        held = await clients.admin.topics.show(topic)
+        lines = queue_lines(held)
         print_lines(QueueStateLine, lines, as_json=as_json, nothing="The topic has no queues.")
         return held.absent
 
@@ -143,15 +143,12 @@ def perm(
 ) -> None:
     """Show a topic's permission at each broker; flags such as --no-write change it first; status 1 when a broker is missing."""
 
-    def change(bits: int) -> int:
-        for flag, wanted in ((PERM_READ, read), (PERM_WRITE, write)):
-            if wanted is not None:
-                bits = bits | flag if wanted else bits & ~flag
-        return bits
-
     async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        is_changed = read is not None or write is not None
-        bits = await _perms(clients, topic, change if is_changed else None, broker)
+        topics = clients.admin.topics
+        if read is not None or write is not None:
+            bits = await topics.set_perm(topic, read=read, write=write, broker=broker)
+        else:
+            bits = {name: each.perm for name, each in (await topics.configs(topic)).items()}
         lines = [
             PermLine(name, is_readable(each), is_writable(each))
             for name, each in sorted(bits.items())
@@ -165,24 +162,9 @@ def perm(
     ask_listed(nameserver, look)
 
 
-async def _perms(
-    clients: Clients, topic: str, change: Callable[[int], int] | None, broker: str | None
-) -> dict[str, int]:
-    """Return a topic's permission bits by broker; with `change`, first change them at `broker` (None: all masters).
-
-    With `change`, the result only has the changed brokers.
-    """
-    from cometmq.client.admin.topic_perms import change_perm
-
-    if change is not None:
-        return await change_perm(clients.instance, topic, change, broker)
-    configs = await clients.admin.topic_configs(topic)
-    return {name: each.perm for name, each in configs.items()}
-
-
-def queue_lines(route: "TopicRoute", held: "TopicState") -> list[QueueStateLine]:
+def queue_lines(held: "TopicState") -> list[QueueStateLine]:
     """Return a line for each queue of a topic in the brokers' answers, joined with the topic's route."""
-    data = {each.broker_name: each for each in route.queues}
+    data = {each.broker_name: each for each in held.routed}
     lines = []
     for queue, each in sorted(held.queues.items()):
         known = data.get(queue.broker_name)
@@ -208,28 +190,21 @@ def queue_lines(route: "TopicRoute", held: "TopicState") -> list[QueueStateLine]
 async def _stats(
     clients: Clients, topic: str
 ) -> "tuple[dict[str, Any], tuple[AbsentBroker, ...]]":
-    held = await clients.inspector.topic_stats(topic)
+    held = await clients.admin.topics.show(topic)
     brokers = sorted({queue.broker_name for queue in held.queues})
     windows = [await _put(clients, broker, topic) for broker in brokers]
-    groups, now_ms = [], clients.instance.clock.now_ms()
-    names = await clients.inspector.groups_of_topic(topic)
-    states = await clients.inspector.some_groups(names) if names else []
-    for name, state in zip(names, states, strict=True):
-        if isinstance(state, GroupNotFound):  # The group was deleted meanwhile.
-            continue
-        if isinstance(state, CometError):
-            raise state
-        there = state.in_topic(topic)
-        groups.append(
-            ReaderLine(
-                name,
-                there.lag.known,
-                list(there.lag.unknown),
-                behind_s(there, now_ms),
-                round(state.rate, 3),
-                len(state.members),
-            )
+    now_ms = clients.instance.clock.now_ms()
+    groups = [
+        ReaderLine(
+            each.name,
+            each.lag.known,
+            list(each.lag.unknown),
+            behind_s(each, now_ms),
+            round(each.rate, 3),
+            len(each.members),
         )
+        for each in await clients.admin.topics.groups(topic)
+    ]
     return stats_json(topic, held, windows, groups), held.absent
 
 

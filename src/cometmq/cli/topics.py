@@ -22,14 +22,7 @@ from cometmq.cli.output import (
     print_table,
 )
 from cometmq.cli.patience import patient
-from cometmq.model.errors import TopicNotFound
 from cometmq.model.flags import is_readable, is_writable
-from cometmq.model.names import (
-    REPLAY_LEDGER_PREFIX,
-    REPLY_TOPIC_SUFFIX,
-    is_retry_topic,
-    is_system_topic,
-)
 from cometmq.model.text import plural
 
 if TYPE_CHECKING:
@@ -132,7 +125,7 @@ def create(
     attributes.update(read_pairs(attribute or [], option="--attribute"))
     configs = _with_admin(
         nameserver,
-        lambda admin: admin.create_topic(
+        lambda admin: admin.topics.create(
             topic,
             queues=queues,
             read_queues=read_queues,
@@ -163,7 +156,7 @@ def describe(
     """Show the readable queues of a topic with their offsets and messages; status 1 when data of a broker is missing."""
 
     async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        held = await clients.inspector.topic_bounds(topic)
+        held = await clients.admin.topics.bounds(topic)
         lines = [
             QueueLine(
                 queue.broker_name,
@@ -197,8 +190,8 @@ def delete(
         typer.confirm(f"Delete topic {topic} and all its messages?", abort=True, err=True)
 
     async def work(admin: "AsyncAdmin") -> None:
-        await admin.route(topic)  # An unknown topic is an error.
-        await admin.delete_topic(topic)
+        await admin.topics.route(topic)  # An unknown topic is an error.
+        await admin.topics.delete(topic)
 
     _with_admin(nameserver, work)
     notes().print(f"Topic {topic} is deleted.", markup=False)
@@ -220,45 +213,28 @@ async def _list(
 ) -> "tuple[list[TopicLine], list[AbsentBroker]]":
     """Return a line for each topic (of users, or all `with_system`), sorted by name, and the brokers whose data is missing."""
     missing = await clients.inspector.missing()
-    away = {topic for broker in missing for topic in broker.queues or ()}
-    names = sorted({*await clients.admin.topics(), *away})
-    if not with_system:
-        known = await clients.admin.cluster()
-        # Clusters and brokers have topics named after themselves, which no user reads.
-        clusters = {*known.broker_names, *(each.cluster for each in missing)}
-        replies = {f"{cluster}_{REPLY_TOPIC_SUFFIX}" for cluster in clusters}
-        hidden = {*clusters, *known.brokers, *(each.name for each in missing), *replies}
-        names = [
-            name
-            for name in names
-            if not (
-                name in hidden
-                or is_system_topic(name)
-                or is_retry_topic(name)
-                or name.startswith(REPLAY_LEDGER_PREFIX)
-            )
-        ]
-    states = await asyncio.gather(
-        *(clients.inspector.topic_bounds(name, missing) for name in names)
-    )
-    lines = [
-        await _line(clients, name, state) for name, state in zip(names, states, strict=True)
+    names = [
+        name
+        for name, kind in (await clients.admin.topics.kinds()).items()
+        if with_system or kind in ("messages", "dead letters")
     ]
+    states = await asyncio.gather(
+        *(clients.admin.topics.bounds(name, missing) for name in names)
+    )
+    lines = [_line(name, state) for name, state in zip(names, states, strict=True)]
     return lines, [*missing, *(each for state in states for each in state.absent)]
 
 
-async def _line(clients: Clients, topic: str, state: "TopicState") -> TopicLine:
-    try:
-        routed = (await clients.instance.known(topic)).route.queues
-    except TopicNotFound:  # Only absent brokers have it.
-        routed = ()
-    queues = {each.broker_name: max(each.read_queues, each.write_queues) for each in routed}
+def _line(topic: str, state: "TopicState") -> TopicLine:
+    queues = {
+        each.broker_name: max(each.read_queues, each.write_queues) for each in state.routed
+    }
     for broker in state.absent:
         queues.setdefault(broker.name, (broker.queues or {}).get(topic, 0))
     return TopicLine(
         topic=topic,
         queues=sum(queues.values()),
-        access=", ".join(sorted({_access(each.perm) for each in routed})) or "none",
+        access=", ".join(sorted({_access(each.perm) for each in state.routed})) or "none",
         messages=state.messages.known,
         messages_unknown=list(state.messages.unknown),
         brokers=sorted(queues),

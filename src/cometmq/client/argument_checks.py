@@ -29,13 +29,14 @@ _LEFT_OUT = ("AsyncProducer.send", "AsyncProducer.send_oneway", "AsyncPullConsum
 def explained(made: Class) -> Class:
     """Change a class so that its constructor's errors name an argument of the wrong type; return the class.
 
-    Of an asyncio client, most public methods are changed, too. Anything but a class of `cometmq.client` is returned
+    Of an asyncio client or a subject of an admin client, most public methods are changed, too. Anything but a class of `cometmq.client` is returned
     as it is.
     """
     if not (inspect.isclass(made) and made.__module__.startswith("cometmq.client.")):
         return made
     # A blocking client needs no wrapper: its portal explains errors of the asyncio client.
-    is_client = hasattr(made, "close") and not hasattr(made, "_portal")
+    is_client = hasattr(made, "close") or hasattr(made, "class_name")
+    is_client = is_client and not hasattr(made, "_portal")
     for name, function in list(vars(made).items()):
         is_public = is_client and name[0] != "_" and f"{made.__name__}.{name}" not in _LEFT_OUT
         if inspect.isfunction(function) and (name == "__init__" or is_public):

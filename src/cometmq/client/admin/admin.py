@@ -1,7 +1,7 @@
 """The asyncio admin client: changes topics, groups and offsets of a cluster, and queries messages and connections.
 
     async with AsyncAdmin("127.0.0.1:9876") as admin:
-        await admin.create_topic("orders", queues=8)
+        await admin.topics.create("orders", queues=8)
 
 `cometmq.Admin` is the same for threads.
 """
@@ -17,26 +17,26 @@ from cometmq.client.admin.kv import check_kv_value
 from cometmq.client.admin.queries import MessageQueries
 from cometmq.client.admin.roles import Promotion, Roles
 from cometmq.client.admin.states import group_not_found
+from cometmq.client.admin.topics import AsyncTopicAdmin
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.broker import BrokerApi
 from cometmq.client.api.messages import MessageApi
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.lifecycle import AsyncClient
-from cometmq.client.results import QueueRange, Replica
+from cometmq.client.results import Replica
 from cometmq.client.settings import ClientSettings
-from cometmq.codec.bodies.assignment import RequestModeConfig
 from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
 from cometmq.codec.bodies.stats import QueueProgress
 from cometmq.codec.recall_handle import decode_recall_handle
-from cometmq.model.errors import BrokerNotFound, GroupNotFound, TopicNotFound
+from cometmq.model.errors import BrokerNotFound, GroupNotFound
 from cometmq.model.group import GroupConfig
 from cometmq.model.message import StoredMessage
-from cometmq.model.names import check_group, check_topic
+from cometmq.model.names import check_group
 from cometmq.model.namespace import NO_NAMESPACE
 from cometmq.model.queue import MessageQueue
-from cometmq.model.route import BrokerData, TopicRoute
+from cometmq.model.route import BrokerData
 from cometmq.model.subscription import Subscription
 from cometmq.model.text import in_quotes
 from cometmq.model.topic import TopicConfig
@@ -106,15 +106,16 @@ class AsyncAdmin(AsyncClient):
             short(topic): replace(each, topic=short(topic)) for topic, each in found.items()
         }
 
+    @property
+    def topics(self) -> AsyncTopicAdmin:
+        """The topics of the cluster."""
+        return AsyncTopicAdmin(self)
+
     # --- clusters
 
     async def cluster(self) -> ClusterInfo:
         """Return the clusters with their brokers that the nameserver knows."""
         return await self._live.nameserver_api.cluster()
-
-    async def route(self, topic: str) -> TopicRoute:
-        """Return the route of a topic: its brokers and queues; raise TopicNotFound if the nameserver has none."""
-        return await self._live.nameserver_api.route(self._full(topic))
 
     async def replicas(self) -> list[Replica]:
         """Return each member of each broker group, sorted by name and id, with its replication status or an error.
@@ -242,109 +243,6 @@ class AsyncAdmin(AsyncClient):
             zip(masters, all_of(await side_by_side(ask, masters.values())), strict=True)
         )
 
-    # --- topics
-
-    async def topics(self) -> list[str]:
-        """Return the names of all topics of the namespace, including system topics."""
-        return sorted(self._own(await self._live.nameserver_api.topics()))
-
-    async def create_topic(
-        self,
-        topic: str,
-        *,
-        queues: int | None = None,
-        read_queues: int | None = None,
-        perm: int | None = None,
-        cluster: str | None = None,
-        broker: str | None = None,
-        attributes: Mapping[str, str | None] | None = None,
-    ) -> dict[str, TopicConfig]:
-        """Create a topic, or change the given settings of an existing one; return the resulting settings by broker name.
-
-        Args:
-            topic: Name of the topic; if the user may not read it, settings that are None become those of a new one.
-            queues: Number of write queues per broker, also of read queues unless `read_queues` is set; None: 8 if new.
-            read_queues: Number of read queues per broker; None: as `queues`.
-            perm: Bits of `model.flags.PERM_*`; None: read and write if new.
-            cluster: Cluster to create it in; None: on every master.
-            broker: Name of the broker group to create it at; None: all of the cluster.
-            attributes: Attributes such as `message.type` (5.x), added to the existing ones; those that are None are removed.
-
-        Raises:
-            RequestError: The name is invalid.
-            BrokerNotFound: No master is registered, none of the cluster, or not this one.
-        """
-        check_topic(topic)
-        topic = self._full(topic)
-        named = {
-            "write_queues": queues,
-            "read_queues": queues if read_queues is None else read_queues,
-            "perm": perm,
-        }
-        changes = {name: value for name, value in named.items() if value is not None}
-        changed = await self._each_master(
-            lambda address: self._brokers.change_topic(
-                address, topic, changes, attributes=attributes, is_made=True
-            ),
-            cluster,
-            broker,
-        )
-        self._live.routes.drop(topic)
-        return self._short_configs(changed)
-
-    async def change_topic(
-        self, topic: str, changes: Mapping[str, Any]
-    ) -> dict[str, TopicConfig]:
-        """Change fields of `TopicConfig`, except name and attributes, at each master that has a topic.
-
-        Returns the resulting settings by broker name. Raises BrokerNotFound if no master is registered, TopicNotFound if
-        none has the topic, and SettingsError for another field.
-        """
-        name, topic = topic, self._full(topic)
-        changed = await self._each_master(
-            lambda address: self._brokers.change_topic(address, topic, changes), None
-        )
-        if not any(changed.values()):
-            raise TopicNotFound(
-                f"no broker has the topic {in_quotes(name)}; create it with cometmq topic create or Admin.create_topic"
-            )
-        self._live.routes.drop(topic)
-        return self._short_configs(changed)
-
-    async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
-        """Delete a topic and its messages at every master, then its routes at every nameserver; or in one cluster only.
-
-        Raises BrokerNotFound if no master is registered, or none of the cluster.
-        """
-        topic = self._full(topic)
-        await self._each_master(
-            lambda address: self._brokers.delete_topic(address, topic), cluster
-        )
-        await self._live.nameserver_api.delete_topic(topic, cluster)
-        self._live.routes.drop(topic)
-
-    async def topic_configs(self, topic: str) -> dict[str, TopicConfig]:
-        """Return a topic's settings by broker name; raise TopicNotFound if the nameserver has no route of the topic."""
-        topic = self._full(topic)
-        brokers = (await self.route(topic)).brokers
-        configs = all_of(
-            await side_by_side(
-                lambda address: self._brokers.topic_config(address, topic),
-                map(_address, brokers),
-            )
-        )
-        names = (broker.broker_name for broker in brokers)
-        return self._short_configs(dict(zip(names, configs, strict=True)))
-
-    async def topic_offsets(self, topic: str) -> dict[MessageQueue, QueueRange]:
-        """Return the first and the next offset of each readable queue of a topic; raise TopicNotFound without a route."""
-        queues = (await self._live.known(self._full(topic))).read_queues
-        found = await self._offsets.bounds(queues)
-        return {
-            self._namespace.unwrap_queue(queue): QueueRange(*bounds)
-            for queue, bounds in zip(queues, all_of(found.values()), strict=True)
-        }
-
     # --- messages
 
     async def messages_by_key(
@@ -447,33 +345,6 @@ class AsyncAdmin(AsyncClient):
             name: replace(found[self._namespace.wrap(name)], name=name)
             for name in self._own(found)
         }
-
-    async def set_request_mode(
-        self,
-        topic: str,
-        group: str,
-        mode: str,
-        *,
-        share_queues: int = 0,
-        cluster: str | None = None,
-    ) -> None:
-        """Set the mode in which a group consumes a topic, for members that let brokers assign the queues.
-
-        Args:
-            topic: The topic.
-            group: The consumer group.
-            mode: "PULL" or "POP".
-            share_queues: With POP, the number of other members whose queues a member also pops; 0: all.
-            cluster: Only in this cluster; None: on every master.
-
-        Raises:
-            BrokerRefused: A broker refuses, for example because it does not have the topic.
-            BrokerNotFound: No master is registered.
-        """
-        config = RequestModeConfig(self._full(topic), self._full(group), mode, share_queues)
-        await self._each_master(
-            lambda address: self._brokers.set_request_mode(address, config), cluster
-        )
 
     async def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
         """Return a group's committed offset in each queue of a topic; without one None, or 0 in a queue that counts as new.

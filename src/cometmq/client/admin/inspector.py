@@ -18,7 +18,6 @@ from cometmq.client.admin.states import (
     ClusterProducers,
     GroupState,
     States,
-    TopicState,
     group_not_found,
 )
 from cometmq.client.api.asking import all_of, side_by_side
@@ -115,46 +114,6 @@ class AsyncInspector(AsyncClient):
     async def missing(self) -> list[AbsentBroker]:
         """Return the broker groups that left and that the nameserver remembers; empty if it returns no valid list, as RocketMQ's."""
         return await self._states.missing()
-
-    async def topic_bounds(
-        self, topic: str, missing: Sequence[AbsentBroker] | None = None
-    ) -> TopicState:
-        """Return the offsets of a topic's readable queues, without times and rate; requires no administrator's rights.
-
-        Queues of brokers that do not answer are left out; `absent` lists these and the missing brokers that may have queues.
-
-        Args:
-            topic: Name of the topic.
-            missing: Brokers that left their nameserver, as the method `missing` returns them; None: they are queried
-                now. Pass them if many topics are queried.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
-        """
-        return await self._states.topic_bounds(topic, missing)
-
-    async def topic_stats(
-        self, topic: str, missing: Sequence[AbsentBroker] | None = None
-    ) -> TopicState:
-        """Return the offsets and last store time of each queue of a topic, and its rate of stored messages per second.
-
-        `absent` of the result lists the brokers that may have queues of the topic but do not answer or have left their
-        nameserver; their queues are left out.
-
-        Args:
-            topic: Name of the topic.
-            missing: Brokers that left their nameserver, as the method `missing` returns them; None: they are queried
-                now. Pass them if many topics are queried.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
-            NetError: No broker of the route answers.
-        """
-        return await self._states.topic(topic, missing)
-
-    async def groups_of_topic(self, topic: str) -> list[str]:
-        """Return the groups with offsets in a topic or members subscribed to it, sorted; raise TopicNotFound if unknown."""
-        return await self._states.groups_of_topic(topic)
 
     async def groups(self) -> list[GroupState]:
         """Return the consumer groups that the brokers know, with lag and members, sorted by name."""

@@ -37,7 +37,7 @@ from cometmq.model.flags import is_writable
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import is_retry_topic, retry_topic
 from cometmq.model.queue import MessageQueue
-from cometmq.model.route import MASTER_ID, BrokerData, TopicRoute
+from cometmq.model.route import MASTER_ID, BrokerData, QueueData, TopicRoute
 from cometmq.model.subscription import Subscription
 from cometmq.model.text import in_quotes, plural
 from cometmq.model.total import Total
@@ -157,13 +157,13 @@ class TopicState:
     Attributes:
         queues: Offsets of the queried queues at these brokers.
         put_rate: Number of messages stored per second; 0 if not queried or not reported.
-        perms: Permission bits by broker name, according to the topic's route; empty if not queried.
+        routed: Queues and permissions by broker, according to the topic's route.
         absent: Brokers that may have more queues of it but cannot be queried.
     """
 
     queues: Mapping[MessageQueue, QueueBounds]
     put_rate: float = 0.0
-    perms: Mapping[str, int] = field(default_factory=dict)
+    routed: tuple[QueueData, ...] = ()
     absent: tuple[AbsentBroker, ...] = ()
 
     @property
@@ -309,8 +309,9 @@ class States:
         parts = those_that_answer(addresses, answers, absent).values()
         queues = {queue: each for part in parts for queue, each in part.queues.items()}
         rate = sum(part.put_rate for part in parts)
-        perms = {each.broker_name: each.perm for each in route.queues}
-        return TopicState(dict(sorted(queues.items())), rate, perms, tuple(absent.values()))
+        return TopicState(
+            dict(sorted(queues.items())), rate, route.queues, tuple(absent.values())
+        )
 
     async def topic_bounds(
         self, topic: str, missing: Sequence[AbsentBroker] | None = None
@@ -320,15 +321,16 @@ class States:
             missing = await self.missing()
         absent = {each.name: each for each in missing if each.has_any([topic])}
         try:
-            queues = (await self._instance.known(topic)).read_queues
+            known = await self._instance.known(topic)
+            queues, routed = known.read_queues, known.route.queues
         except TopicNotFound:
             if not absent:
                 raise
-            queues = ()
+            queues, routed = (), ()
         bounds = dict(sorted((await self._offsets.bounds(queues)).items()))
         held = queues_that_answer(bounds, bounds.values(), absent)
         found = {queue: QueueBounds(each.first, each.end) for queue, each in held.items()}
-        return TopicState(found, absent=tuple(absent.values()))
+        return TopicState(found, routed=routed, absent=tuple(absent.values()))
 
     async def groups_of_topic(self, topic: str) -> list[str]:
         """Return the groups with offsets in a topic or members that subscribe to it; raise TopicNotFound without a route."""

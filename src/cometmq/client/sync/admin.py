@@ -5,17 +5,16 @@ from typing import Any
 
 from cometmq.client.admin.admin import AsyncAdmin
 from cometmq.client.admin.roles import Promotion
-from cometmq.client.results import QueueRange, Replica
+from cometmq.client.results import Replica
 from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.client import BlockingClient
+from cometmq.client.sync.topics import TopicAdmin
 from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
 from cometmq.codec.bodies.stats import QueueProgress
 from cometmq.model.group import GroupConfig
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
-from cometmq.model.route import TopicRoute
-from cometmq.model.topic import TopicConfig
 
 
 class Admin(BlockingClient[AsyncAdmin]):
@@ -34,14 +33,14 @@ class Admin(BlockingClient[AsyncAdmin]):
     ) -> None:
         super().__init__(AsyncAdmin(nameservers, settings=settings))
 
+    @property
+    def topics(self) -> TopicAdmin:
+        """The topics of the cluster."""
+        return TopicAdmin(self._portal, self._client.topics)
+
     def cluster(self) -> ClusterInfo:
         """Return the clusters with their brokers that the nameserver knows."""
         result: ClusterInfo = self._portal.call(self._client.cluster)
-        return result
-
-    def route(self, topic: str) -> TopicRoute:
-        """Return the route of a topic: its brokers and queues; raise TopicNotFound if the nameserver has none."""
-        result: TopicRoute = self._portal.call(self._client.route, topic)
         return result
 
     def replicas(self) -> list[Replica]:
@@ -159,79 +158,6 @@ class Admin(BlockingClient[AsyncAdmin]):
         )
         return result
 
-    def topics(self) -> list[str]:
-        """Return the names of all topics of the namespace, including system topics."""
-        result: list[str] = self._portal.call(self._client.topics)
-        return result
-
-    def create_topic(
-        self,
-        topic: str,
-        *,
-        queues: int | None = None,
-        read_queues: int | None = None,
-        perm: int | None = None,
-        cluster: str | None = None,
-        broker: str | None = None,
-        attributes: Mapping[str, str | None] | None = None,
-    ) -> dict[str, TopicConfig]:
-        """Create a topic, or change the given settings of an existing one; return the resulting settings by broker name.
-
-        Args:
-            topic: Name of the topic; if the user may not read it, settings that are None become those of a new one.
-            queues: Number of write queues per broker, also of read queues unless `read_queues` is set; None: 8 if new.
-            read_queues: Number of read queues per broker; None: as `queues`.
-            perm: Bits of `model.flags.PERM_*`; None: read and write if new.
-            cluster: Cluster to create it in; None: on every master.
-            broker: Name of the broker group to create it at; None: all of the cluster.
-            attributes: Attributes such as `message.type` (5.x), added to the existing ones; those that are None are removed.
-
-        Raises:
-            RequestError: The name is invalid.
-            BrokerNotFound: No master is registered, none of the cluster, or not this one.
-        """
-        result: dict[str, TopicConfig] = self._portal.call(
-            self._client.create_topic,
-            topic,
-            queues=queues,
-            read_queues=read_queues,
-            perm=perm,
-            cluster=cluster,
-            broker=broker,
-            attributes=attributes,
-        )
-        return result
-
-    def change_topic(self, topic: str, changes: Mapping[str, Any]) -> dict[str, TopicConfig]:
-        """Change fields of `TopicConfig`, except name and attributes, at each master that has a topic.
-
-        Returns the resulting settings by broker name. Raises BrokerNotFound if no master is registered, TopicNotFound if
-        none has the topic, and SettingsError for another field.
-        """
-        result: dict[str, TopicConfig] = self._portal.call(
-            self._client.change_topic, topic, changes
-        )
-        return result
-
-    def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
-        """Delete a topic and its messages at every master, then its routes at every nameserver; or in one cluster only.
-
-        Raises BrokerNotFound if no master is registered, or none of the cluster.
-        """
-        self._portal.call(self._client.delete_topic, topic, cluster=cluster)
-
-    def topic_configs(self, topic: str) -> dict[str, TopicConfig]:
-        """Return a topic's settings by broker name; raise TopicNotFound if the nameserver has no route of the topic."""
-        result: dict[str, TopicConfig] = self._portal.call(self._client.topic_configs, topic)
-        return result
-
-    def topic_offsets(self, topic: str) -> dict[MessageQueue, QueueRange]:
-        """Return the first and the next offset of each readable queue of a topic; raise TopicNotFound without a route."""
-        result: dict[MessageQueue, QueueRange] = self._portal.call(
-            self._client.topic_offsets, topic
-        )
-        return result
-
     def messages_by_key(
         self,
         topic: str,
@@ -316,37 +242,6 @@ class Admin(BlockingClient[AsyncAdmin]):
         """
         result: dict[str, GroupConfig] = self._portal.call(self._client.groups, cluster=cluster)
         return result
-
-    def set_request_mode(
-        self,
-        topic: str,
-        group: str,
-        mode: str,
-        *,
-        share_queues: int = 0,
-        cluster: str | None = None,
-    ) -> None:
-        """Set the mode in which a group consumes a topic, for members that let brokers assign the queues.
-
-        Args:
-            topic: The topic.
-            group: The consumer group.
-            mode: "PULL" or "POP".
-            share_queues: With POP, the number of other members whose queues a member also pops; 0: all.
-            cluster: Only in this cluster; None: on every master.
-
-        Raises:
-            BrokerRefused: A broker refuses, for example because it does not have the topic.
-            BrokerNotFound: No master is registered.
-        """
-        self._portal.call(
-            self._client.set_request_mode,
-            topic,
-            group,
-            mode,
-            share_queues=share_queues,
-            cluster=cluster,
-        )
 
     def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
         """Return a group's committed offset in each queue of a topic; without one None, or 0 in a queue that counts as new.

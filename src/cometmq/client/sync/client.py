@@ -3,10 +3,12 @@
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from cometmq.client.admin.noun import AsyncNoun
 from cometmq.client.lifecycle import AsyncClient, AsyncGroupClient
 from cometmq.client.sync.portal import Portal, portal
 
 Client = TypeVar("Client", bound=AsyncClient)
+Noun = TypeVar("Noun", bound=AsyncNoun)
 GroupClient = TypeVar("GroupClient", bound=AsyncGroupClient)
 
 
@@ -72,6 +74,19 @@ class BlockingClient(Generic[Client]):
         trace: TracebackType | None,
     ) -> None:
         self._portal.end(self._client.__aexit__, kind, error, trace)
+
+
+class BlockingNoun(Generic[Noun]):
+    """The base of the subjects of a blocking admin client, such as its topics.
+
+    Args:
+        portal: Runs the calls.
+        client: The asyncio subject that does the work.
+    """
+
+    def __init__(self, portal: Portal, client: Noun) -> None:
+        self._portal = portal
+        self._client = client
 
 
 class BlockingGroupClient(BlockingClient[GroupClient]):

@@ -7,7 +7,7 @@ from cometmq.client.admin.dead_letters import DeadLetterCount
 from cometmq.client.admin.explain import Explanation
 from cometmq.client.admin.facts import LAG_DEFAULT, WAIT_MS_DEFAULT, Symptom
 from cometmq.client.admin.inspector import AsyncInspector
-from cometmq.client.admin.states import BrokerState, ClusterProducers, GroupState, TopicState
+from cometmq.client.admin.states import BrokerState, ClusterProducers, GroupState
 from cometmq.client.api.broker import SettingsReport
 from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.client import BlockingClient
@@ -67,49 +67,6 @@ class Inspector(BlockingClient[AsyncInspector]):
     def missing(self) -> list[AbsentBroker]:
         """Return the broker groups that left and that the nameserver remembers; empty if it returns no valid list, as RocketMQ's."""
         result: list[AbsentBroker] = self._portal.call(self._client.missing)
-        return result
-
-    def topic_bounds(
-        self, topic: str, missing: Sequence[AbsentBroker] | None = None
-    ) -> TopicState:
-        """Return the offsets of a topic's readable queues, without times and rate; requires no administrator's rights.
-
-        Queues of brokers that do not answer are left out; `absent` lists these and the missing brokers that may have queues.
-
-        Args:
-            topic: Name of the topic.
-            missing: Brokers that left their nameserver, as the method `missing` returns them; None: they are queried
-                now. Pass them if many topics are queried.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
-        """
-        result: TopicState = self._portal.call(self._client.topic_bounds, topic, missing)
-        return result
-
-    def topic_stats(
-        self, topic: str, missing: Sequence[AbsentBroker] | None = None
-    ) -> TopicState:
-        """Return the offsets and last store time of each queue of a topic, and its rate of stored messages per second.
-
-        `absent` of the result lists the brokers that may have queues of the topic but do not answer or have left their
-        nameserver; their queues are left out.
-
-        Args:
-            topic: Name of the topic.
-            missing: Brokers that left their nameserver, as the method `missing` returns them; None: they are queried
-                now. Pass them if many topics are queried.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
-            NetError: No broker of the route answers.
-        """
-        result: TopicState = self._portal.call(self._client.topic_stats, topic, missing)
-        return result
-
-    def groups_of_topic(self, topic: str) -> list[str]:
-        """Return the groups with offsets in a topic or members subscribed to it, sorted; raise TopicNotFound if unknown."""
-        result: list[str] = self._portal.call(self._client.groups_of_topic, topic)
         return result
 
     def groups(self) -> list[GroupState]:

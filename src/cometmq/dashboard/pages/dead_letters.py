@@ -42,7 +42,7 @@ async def show_groups(request: PageRequest) -> Response:
     away = {topic for broker in missing for topic in broker.queues or ()}
     topics = [
         each
-        for each in sorted({*await request.admin.topics(), *away})
+        for each in sorted({*await request.admin.topics.list(), *away})
         if each.startswith(DLQ_PREFIX)
     ]
     part = table_page(topics, page_of(request.fields), rows=_GROUPS_A_PAGE)
@@ -62,7 +62,7 @@ async def _row(
 ) -> DeadLettersRow:
     group = topic.removeprefix(DLQ_PREFIX)
     try:
-        state = await request.inspector.topic_stats(topic, missing)
+        state = await request.admin.topics.show(topic, missing)
     except CometError:
         return DeadLettersRow(group, None, 0)
     last_ms = max((each.updated_ms for each in state.queues.values()), default=0)

@@ -77,9 +77,9 @@ async def show_messages(request: PageRequest) -> Response:
 async def _topics(request: PageRequest) -> list[str]:
     """Return up to 1000 topic names to suggest in a form, no system topics; empty if the query fails."""
     try:
-        return [each for each in await request.admin.topics() if not is_system_topic(each)][
-            :1000
-        ]
+        return [
+            each for each in await request.admin.topics.list() if not is_system_topic(each)
+        ][:1000]
     except CometError:
         return []
 
@@ -149,7 +149,7 @@ async def show_message(request: PageRequest) -> Response:
 
 async def _groups(request: PageRequest, topic: str) -> list[str]:
     try:
-        return await request.inspector.groups_of_topic(topic)
+        return await request.admin.topics.group_names(topic)
     except CometError:
         return []
 

@@ -1,13 +1,13 @@
 """Web pages of topics: the list, one topic with its queues and consumer groups, changes to a topic, and sending."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
 from cometmq import Message
-from cometmq.admin import AbsentBroker, GroupState, TopicConfig, TopicState, Total
+from cometmq.admin import AbsentBroker, GroupState, TopicConfig, TopicKind, TopicState, Total
 from cometmq.dashboard.inputs import (
     WrongInput,
     hex_of,
@@ -19,15 +19,8 @@ from cometmq.dashboard.inputs import (
 )
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.paging import TablePage, table_page
-from cometmq.model.errors import CometError, GroupNotFound
+from cometmq.model.errors import CometError
 from cometmq.model.flags import PERM_READ, PERM_READ_WRITE, PERM_WRITE
-from cometmq.model.names import (
-    DLQ_PREFIX,
-    REPLAY_LEDGER_PREFIX,
-    REPLY_TOPIC_SUFFIX,
-    RETRY_PREFIX,
-    is_system_topic,
-)
 from cometmq.model.properties import split_keys
 from cometmq.model.text import in_quotes
 
@@ -61,7 +54,7 @@ class TopicRow(NamedTuple):
     @property
     def access(self) -> str:
         """The permissions in words, several if brokers differ; empty if all are read and write, or none is known."""
-        perms = set(self.stats.perms.values()) if self.stats else set()
+        perms = {each.perm for each in self.stats.routed} if self.stats else set()
         words = sorted(PERMS.get(perm, str(perm)) for perm in perms)
         return "" if perms <= {PERM_READ_WRITE} else ", ".join(words)
 
@@ -81,26 +74,6 @@ _ORDERS: dict[str, Callable[[TopicRow], float]] = {
 }
 
 
-def kind_of(topic: str, own: Collection[str] = ()) -> str:
-    """Return the kind of a topic by its name: "retry", "dead letters", "system" or "messages".
-
-    `own` are the topics that brokers create for themselves; they are "system", too.
-    """
-    if topic.startswith(RETRY_PREFIX):
-        return "retry"
-    if topic.startswith(DLQ_PREFIX):
-        return "dead letters"
-    is_own = topic in own or is_system_topic(topic) or topic.startswith(REPLAY_LEDGER_PREFIX)
-    return "system" if is_own else "messages"
-
-
-def own_topics(request: PageRequest) -> set[str]:
-    """Return topics that the polled brokers create for themselves: named after broker or cluster, or for replies."""
-    states = [each.state for each in request.watcher.brokers()]
-    names = {state.broker_name for state in states} | {state.cluster for state in states}
-    return names | {f"{state.cluster}_{REPLY_TOPIC_SUFFIX}" for state in states}
-
-
 async def show_topics(request: PageRequest) -> Response:
     """Return an HTML page of up to 50 topics, sorted as requested, by default by name.
 
@@ -110,25 +83,23 @@ async def show_topics(request: PageRequest) -> Response:
     find = text_of(request.fields, "find")
     sort = order_of(request.fields, _ORDERS)
     is_all = bool(request.fields.get("all"))
-    own = own_topics(request)
     missing = await request.inspector.missing()
-    own |= {each.name for each in missing}
-    away = {topic for broker in missing for topic in broker.queues or ()}
-    names = [
-        name
-        for name in sorted({*await request.admin.topics(), *away})
-        if find.lower() in name.lower() and (is_all or kind_of(name, own) == "messages")
-    ]
+    kinds = {
+        name: kind
+        for name, kind in (await request.admin.topics.kinds()).items()
+        if find.lower() in name.lower() and (is_all or kind is TopicKind.MESSAGES)
+    }
+    names = list(kinds)
     part: TablePage[Any]
     if sort == "name":
         part = table_page(names, page_of(request.fields), rows=_ROWS)
-        rows: Sequence[TopicRow] = await _rows(request, part.rows, own, missing)
+        rows: Sequence[TopicRow] = await _rows(request, part.rows, kinds, missing)
     elif len(names) > _SORTED_MAX:
         raise WrongInput(
             f"{len(names)} topics are too many to sort by their numbers; find some first, at most {_SORTED_MAX}."
         )
     else:
-        every = await _rows(request, names, own, missing)
+        every = await _rows(request, names, kinds, missing)
         every.sort(key=lambda row: (_ORDERS[sort](row), row.name))
         part = table_page(every, page_of(request.fields), rows=_ROWS)
         rows = part.rows
@@ -153,14 +124,14 @@ def _absent(missing: Sequence[AbsentBroker], rows: Sequence[TopicRow]) -> list[s
 async def _rows(
     request: PageRequest,
     names: Sequence[str],
-    own: Collection[str],
+    kinds: Mapping[str, TopicKind],
     missing: Sequence[AbsentBroker],
 ) -> list[TopicRow]:
     made: list[TopicRow] = []
     for start in range(0, len(names), _ROWS):
         some = names[start : start + _ROWS]
         made += await asyncio.gather(
-            *(_row(request, name, kind_of(name, own), missing) for name in some)
+            *(_row(request, name, kinds[name], missing) for name in some)
         )
     return made
 
@@ -169,7 +140,7 @@ async def _row(
     request: PageRequest, name: str, kind: str, missing: Sequence[AbsentBroker]
 ) -> TopicRow:
     try:
-        return TopicRow(name, kind, await request.inspector.topic_stats(name, missing), "")
+        return TopicRow(name, kind, await request.admin.topics.show(name, missing), "")
     except CometError as error:
         return TopicRow(name, kind, None, str(error))
 
@@ -180,50 +151,36 @@ async def show_new_topic(request: PageRequest) -> Response:
 
 
 async def show_topic(request: PageRequest) -> Response:
-    """Return the HTML page of one topic: queues, settings, groups; for admins forms, if `kind_of` is "messages"."""
+    """Return the HTML page of one topic: queues, settings, groups; for admins forms, if it is for messages of users."""
     name = needed(request.fields, "name", "topic")
-    configs, stats, groups = await asyncio.gather(
-        request.admin.topic_configs(name),
-        request.inspector.topic_stats(name),
-        _groups(request, name),
+    topics = request.admin.topics
+    configs, stats, kinds, groups = await asyncio.gather(
+        topics.configs(name), topics.show(name), topics.kinds(), _groups(request, name)
     )
+    row = TopicRow(name, kinds.get(name, TopicKind.SYSTEM), stats, "")
     return request.page(
         "topic.html",
         name,
         section="topics",
         name=name,
-        row=TopicRow(name, kind_of(name), stats, ""),
-        absent=_absent((), [TopicRow(name, "", stats, "")]),
+        row=row,
+        absent=_absent((), [row]),
         configs=configs,
         config=next(iter(configs.values()), None),
         seen=_fingerprint(configs),
         groups=groups,
         most_groups=_GROUPS_MAX,
         perms=PERMS,
-        is_ours=kind_of(name, own_topics(request)) == "messages",
+        is_ours=row.kind == TopicKind.MESSAGES,
     )
 
 
 async def _groups(request: PageRequest, topic: str) -> list[GroupState] | str:
     """Return the state of up to 50 groups that consume the topic, in that topic, or the reason why they are unknown."""
     try:
-        names = (await request.inspector.groups_of_topic(topic))[:_GROUPS_MAX]
+        there = await request.admin.topics.groups(topic, count_max=_GROUPS_MAX)
     except CometError as error:
         return str(error)
-    states: Sequence[GroupState | CometError] = []
-    if names:
-        try:
-            states = await request.inspector.some_groups(names)
-        except CometError as error:
-            states = [error] * len(names)
-    there = [
-        # A user may read a topic but not each of its groups.
-        GroupState(name, uncounted=(str(state),))
-        if isinstance(state, CometError)
-        else state.in_topic(topic)
-        for name, state in zip(names, states, strict=True)
-        if not isinstance(state, GroupNotFound)  # It was deleted.
-    ]
     return sorted(there, key=lambda each: (-each.lag.known, each.name))
 
 
@@ -233,10 +190,10 @@ async def _groups(request: PageRequest, topic: str) -> list[GroupState] | str:
 async def create_topic(request: PageRequest) -> Response:
     """Create the topic of a form at every master; redirect to its page. Raises WrongInput if the nameserver lists it."""
     request.subject = name = needed(request.fields, "name", "topic")
-    if name in await request.admin.topics():
+    if name in await request.admin.topics.list():
         raise WrongInput(f"The topic {in_quotes(name, 100)} exists; change it on its own page.")
     new = _settings(request, TopicConfig(name))
-    await request.admin.create_topic(
+    await request.admin.topics.create(
         name, queues=new["write_queues"], read_queues=new["read_queues"], perm=new["perm"]
     )
     return request.go("/topic", f"The topic {name} is created.", name=name)
@@ -248,7 +205,7 @@ async def change_topic(request: PageRequest) -> Response:
     Raises WrongInput, and changes nothing, if its queues, permission or brokers changed since the form was loaded.
     """
     request.subject = name = needed(request.fields, "name", "topic")
-    configs = await request.admin.topic_configs(name)
+    configs = await request.admin.topics.configs(name)
     if request.fields.get("seen") != _fingerprint(configs):
         raise WrongInput(
             f"The topic {in_quotes(name, 100)} was changed in the meantime, in another window or by another user; "
@@ -261,7 +218,7 @@ async def change_topic(request: PageRequest) -> Response:
         for field, value in _settings(request, before).items()
         if value != getattr(before, field)
     }
-    await request.admin.change_topic(name, changes)
+    await request.admin.topics.set(name, changes)
     return request.go("/topic", f"The topic {name} is changed.", name=name)
 
 
@@ -288,7 +245,7 @@ async def delete_topic(request: PageRequest) -> Response:
         raise WrongInput(
             f"The topic {in_quotes(name, 100)} was not deleted: enter its name to confirm."
         )
-    await request.admin.delete_topic(name)
+    await request.admin.topics.delete(name)
     return request.go("/topics", f"The topic {name} is deleted, with its messages.")
 
 

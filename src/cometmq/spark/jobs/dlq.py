@@ -137,7 +137,7 @@ def _users_topics(nameserver: str) -> list[str]:
     with Admin(nameserver) as admin:
         return [
             topic
-            for topic in admin.topics()
+            for topic in admin.topics.list()
             if not is_system_topic(topic) and not topic.startswith((DLQ_PREFIX, RETRY_PREFIX))
         ]
 
@@ -146,7 +146,7 @@ def _messages(options: ReplayDeadOptions) -> FromOptions:
     """Return options that select the dead letters of the group; raise GroupNotFound without a dead-letter topic."""
     topic = dead_letter_topic(options.group)
     with Admin(options.nameserver) as admin:
-        if topic not in admin.topics():
+        if topic not in admin.topics.list():
             raise GroupNotFound(
                 f"group {in_quotes(options.group)} has no dead letters in this cluster; `cometmq dlq list` shows "
                 "the groups that have"

@@ -111,7 +111,7 @@ def prepare(source: str, target: str, topics: Sequence[str], kept: Places) -> Pl
     places: dict[tuple[str, str, int], MessageQueue] = {}
     with Admin(source) as here, Admin(target) as there:
         for topic in topics:
-            origin = here.route(topic)
+            origin = here.topics.route(topic)
             queues = origin.read_queues(topic)
             if not queues:
                 raise SettingsError(
@@ -119,11 +119,11 @@ def prepare(source: str, target: str, topics: Sequence[str], kept: Places) -> Pl
                     f"the read permission (`cometmq topic create {topic}`), or leave it out"
                 )
             try:
-                route = there.route(topic)
+                route = there.topics.route(topic)
             except TopicNotFound:
                 most = max(queue.queue_id for queue in queues) + 1
-                there.create_topic(topic, queues=most)
-                route = there.route(topic)
+                there.topics.create(topic, queues=most)
+                route = there.topics.route(topic)
             # Sent messages are read again, for the map and for a repeated batch.
             if _brokers(origin) & _brokers(route):
                 raise SettingsError(_SAME_CLUSTER)

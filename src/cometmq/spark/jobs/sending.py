@@ -107,7 +107,7 @@ class SendTarget:
         with Admin(self._nameserver) as admin:
             for topic in self._topics:
                 try:
-                    offsets = admin.topic_offsets(topic)
+                    offsets = admin.topics.offsets(topic)
                 except TopicNotFound:
                     continue  # The first message creates it.
                 for queue, held in offsets.items():

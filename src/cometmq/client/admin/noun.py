@@ -1,0 +1,117 @@
+"""The base of the subjects of an admin client, such as its topics: names, connections and requests that they share."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar
+
+from cometmq.client.admin.states import GroupState
+from cometmq.client.api.asking import all_of, side_by_side
+from cometmq.client.api.broker import BrokerApi
+from cometmq.client.api.offsets import OffsetApi
+from cometmq.client.argument_checks import explained
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.lifecycle import AsyncClient
+from cometmq.model.group import GroupConfig
+from cometmq.model.namespace import NO_NAMESPACE, Namespace
+from cometmq.model.queue import MessageQueue
+from cometmq.model.subscription import Subscription
+from cometmq.model.topic import TopicConfig
+
+Value = TypeVar("Value")
+Config = TypeVar("Config", TopicConfig, GroupConfig)
+
+
+class AsyncNoun:
+    """A subject of an admin client; names are without the client's namespace.
+
+    Args:
+        admin: The client, whose connections and life cycle it has.
+    """
+
+    _noun: ClassVar[str]
+
+    def __init__(self, admin: AsyncClient) -> None:
+        self._admin = admin
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        explained(cls)
+
+    @property
+    def class_name(self) -> str:
+        """Name for errors, such as "Admin.topics"."""
+        return f"{self._admin.class_name}.{self._noun}"
+
+    @property
+    def _live(self) -> ClientInstance:
+        """The connections of the running client; raises ClientClosed if it is not running."""
+        return self._admin._live  # noqa: SLF001  It is a part of this client.
+
+    @property
+    def _brokers(self) -> BrokerApi:
+        return BrokerApi(self._live)
+
+    @property
+    def _offsets(self) -> OffsetApi:
+        return OffsetApi(self._live)
+
+    # --- names
+
+    @property
+    def _namespace(self) -> Namespace:
+        return self._admin._namespace  # noqa: SLF001  It is a part of this client.
+
+    def _full(self, name: str) -> str:
+        """Return the name of a topic or group as brokers know it."""
+        return self._namespace.wrap(name)
+
+    def _own(self, names: Iterable[str]) -> list[str]:
+        """Return the names that belong to the namespace, without it, or to the system; without a namespace, all."""
+        short = ((self._namespace.unwrap(name), name) for name in names)
+        return [own for own, name in short if self._namespace.wrap(own) == name]
+
+    def _short_configs(self, configs: Mapping[str, Config | None]) -> dict[str, Config]:
+        return {
+            broker: replace(config, name=self._namespace.unwrap(config.name))
+            for broker, config in configs.items()
+            if config is not None
+        }
+
+    def _short_queues(self, found: Mapping[MessageQueue, Value]) -> dict[MessageQueue, Value]:
+        return {self._namespace.unwrap_queue(queue): each for queue, each in found.items()}
+
+    def _short_group(self, state: GroupState) -> GroupState:
+        if self._namespace is NO_NAMESPACE:
+            return state
+        return replace(
+            state,
+            name=self._namespace.unwrap(state.name),
+            configs=self._short_configs(state.configs),
+            progress=self._short_queues(state.progress),
+            subscriptions=self._short_subscriptions(state.subscriptions),
+        )
+
+    def _short_subscriptions(
+        self, found: Mapping[str, Subscription]
+    ) -> dict[str, Subscription]:
+        short = self._namespace.unwrap
+        return {
+            short(topic): replace(each, topic=short(topic)) for topic, each in found.items()
+        }
+
+    # --- requests
+
+    async def _each_master(
+        self,
+        ask: Callable[[str], Awaitable[Value]],
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> dict[str, Value]:
+        """Return the answer of each master by broker name, of one cluster or one broker only; raise the error of any."""
+        if broker is None:
+            masters = await self._live.nameserver_api.masters(cluster)
+        else:
+            masters = {broker: await self._live.nameserver_api.member(broker)}
+        return dict(
+            zip(masters, all_of(await side_by_side(ask, masters.values())), strict=True)
+        )
