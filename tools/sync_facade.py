@@ -41,6 +41,8 @@ MODULES = (
     "consumer.pull.queue_reader",
     "consumer.pop.simple_consumer",
     "admin.topics",
+    "admin.groups",
+    "admin.offsets",
     "admin.admin",
     "admin.inspector",
     "admin.replay_claims",
@@ -58,7 +60,11 @@ LEFT_OUT = "instance"
 # What a method gives to be used in `with`: its twin is written by hand.
 WRAPPED = {"AsyncTransaction": "Transaction"}
 # The subjects of an admin client, whose twins are made; its properties give them.
-NOUNS = {"AsyncTopicAdmin": "topics"}
+NOUNS = {
+    "AsyncTopicAdmin": "topics",
+    "AsyncGroupAdmin": "groups",
+    "AsyncOffsetAdmin": "offsets",
+}
 # Types that only make sense on a loop.
 UNTRANSLATED = re.compile(r"\b(?:Async\w+|Awaitable|Coroutine|asyncio\.\w+)\b")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -68,7 +74,7 @@ WORDS = (
     (re.compile(r"\bawait "), ""),
     (
         re.compile(
-            r"\bAsync(?=Producer|PushConsumer|PullConsumer|SimpleConsumer|Admin|TopicAdmin|Transaction|Inspector|ReplayClaims|QueueReader|EncodedProducer)"
+            r"\bAsync(?=Producer|PushConsumer|PullConsumer|SimpleConsumer|Admin|TopicAdmin|GroupAdmin|OffsetAdmin|Transaction|Inspector|ReplayClaims|QueueReader|EncodedProducer)"
         ),
         "",
     ),

@@ -12,7 +12,10 @@ from cometmq.client.admin.deleted_messages import deleted_messages as deleted_me
 from cometmq.client.admin.explain import ExplainFinding as ExplainFinding
 from cometmq.client.admin.explain import Explanation as Explanation
 from cometmq.client.admin.facts import Symptom as Symptom
+from cometmq.client.admin.groups import AsyncGroupAdmin as AsyncGroupAdmin
 from cometmq.client.admin.inspector import AsyncInspector as AsyncInspector
+from cometmq.client.admin.offsets import AsyncOffsetAdmin as AsyncOffsetAdmin
+from cometmq.client.admin.offsets import OffsetMove as OffsetMove
 from cometmq.client.admin.roles import Promotion as Promotion
 from cometmq.client.admin.states import BrokerState as BrokerState
 from cometmq.client.admin.states import ClusterProducers as ClusterProducers
@@ -27,7 +30,9 @@ from cometmq.client.api.broker import SettingsReport as SettingsReport
 from cometmq.client.api.transactions import HalfMessage as HalfMessage
 from cometmq.client.results import QueueRange as QueueRange
 from cometmq.client.results import Replica as Replica
+from cometmq.client.sync.groups import GroupAdmin as GroupAdmin
 from cometmq.client.sync.inspector import Inspector as Inspector
+from cometmq.client.sync.offsets import OffsetAdmin as OffsetAdmin
 from cometmq.client.sync.topics import TopicAdmin as TopicAdmin
 from cometmq.codec.bodies.cluster import ClusterInfo as ClusterInfo
 from cometmq.codec.bodies.conflicts import Conflict as Conflict

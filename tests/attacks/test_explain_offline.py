@@ -15,7 +15,7 @@ def test_a_message_of_an_offline_group_is_found(nameserver, broker):
     with Producer(nameserver.address) as producer, Admin(nameserver.address) as admin:
         producer.send(Message(OTHER, b"x"))
         sent = producer.send(Message(TOPIC, b"x"))
-        admin.create_group(GroupConfig(GROUP))
+        admin.groups.create(GroupConfig(GROUP))
         with PullConsumer(nameserver.address, group=GROUP) as consumer:
             consumer.commit(sent.queue, 0)
 

@@ -86,7 +86,7 @@ def fill(nameserver: str) -> SendResult:
         for topic in (ORDERS, PAYMENTS, *OTHERS):
             admin.topics.create(topic, queues=4)
         for group in (BILLING, MAILING, PACKING):
-            admin.create_group(GroupConfig(group))
+            admin.groups.create(GroupConfig(group))
         settings = PushSettings(consume_from=ConsumeFrom.FIRST, trace=True, retries_max=0)
         mails = PushConsumer(nameserver, group=MAILING, listener=mail, settings=settings)
         mails.subscribe(ORDERS)

@@ -51,8 +51,8 @@ def make_special(nameserver: str) -> Special:
     """Send all of them, and wait until they are where they belong."""
     with Admin(nameserver) as asked:
         asked.topics.create(TOPIC, queues=2)
-        asked.create_group(GroupConfig(GROUP))
-        asked.create_group(GroupConfig(FINE))
+        asked.groups.create(GroupConfig(GROUP))
+        asked.groups.create(GroupConfig(FINE))
         traced = ProducerSettings(trace=True)
         settings = PushSettings(consume_from=ConsumeFrom.FIRST, trace=True, retries_max=0)
         with (

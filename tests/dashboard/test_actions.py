@@ -141,33 +141,33 @@ def test_a_group_comes_changes_and_goes(admin, cluster):
         "/groups/create", name="made-group", consume="1", retry_max="3", retry_queues="2"
     )
     assert "The group made-group is created." in text_of(said)
-    config = cluster.groups()["made-group"]
+    config = cluster.groups.configs()["made-group"]
     assert (config.retry_max_times, config.retry_queues) == (3, 2)
     admin.post(
         "/group/change", name="made-group", broadcast="1", retry_max="-1", retry_queues="1"
     )
-    config = cluster.groups()["made-group"]
+    config = cluster.groups.configs()["made-group"]
     assert config.retry_max_times == -1
     said = admin.post("/group/delete", name="made-group", sure="made-group")
     assert "is deleted, with its offsets" in text_of(said)
-    assert "made-group" not in cluster.groups()
+    assert "made-group" not in cluster.groups.configs()
 
 
 def test_a_reset_moves_as_its_preview_said(admin, cluster, nameserver):
-    cluster.create_group(GroupConfig("moved"))
+    cluster.groups.create(GroupConfig("moved"))
     with PullConsumer(nameserver, group="moved") as consumer:
         queues = consumer.queues("small")
         for queue in queues:
             consumer.commit(queue, 5)
     preview = text_of(admin.get("/group/preview", name="moved", topic="small", to="latest"))
     assert preview.count("skipped") == len(queues)
-    assert set(cluster.group_offsets("moved", "small").values()) == {5}
+    assert set(cluster.offsets.committed("moved", "small").values()) == {5}
     said = admin.post("/group/reset", name="moved", topic="small", to="latest")
     assert (
         f"The group moved continues at the end in {len(queues)} queues of topic small."
         in text_of(said)
     )
-    assert sum(cluster.lag("moved", "small").values()) == 0
+    assert sum(cluster.offsets.lag("moved", "small").values()) == 0
 
 
 def test_the_audit_knows_who_did_what_and_how_it_ended(admin, reader):

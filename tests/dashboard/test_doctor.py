@@ -47,14 +47,14 @@ def test_many_alike_are_one_row(nameserver: str, reader: Visitor) -> None:
     with Admin(nameserver) as admin:
         names = [f"off-{number}" for number in range(7)]
         for name in names:
-            admin.create_group(GroupConfig(name, consume_enabled=False))
+            admin.groups.create(GroupConfig(name, consume_enabled=False))
         try:
             said = reader.get("/doctor").text
             assert "<summary>7 findings</summary>" in said
             assert all(f">{name}<" in said for name in names)
         finally:
             for name in names:
-                admin.delete_group(name)
+                admin.groups.delete(name)
         wait_until(
             lambda: "7 findings" not in reader.get("/doctor").text, seconds=20, what="their end"
         )
@@ -62,7 +62,7 @@ def test_many_alike_are_one_row(nameserver: str, reader: Visitor) -> None:
 
 def test_readers_see_what_is_switched_off(nameserver: str, reader: Visitor) -> None:
     with Admin(nameserver) as admin:
-        admin.create_group(GroupConfig("stopped", consume_enabled=False))
+        admin.groups.create(GroupConfig("stopped", consume_enabled=False))
         admin.topics.set("topic-007", {"perm": 4})
         try:
             cases: tuple[tuple[str, dict[str, Any], str], ...] = (
@@ -79,5 +79,5 @@ def test_readers_see_what_is_switched_off(nameserver: str, reader: Visitor) -> N
                 wait_for(reader, path, says, **fields)
         finally:
             admin.topics.set("topic-007", {"perm": 6})
-            admin.delete_group("stopped")
+            admin.groups.delete("stopped")
     assert "not open for everything" not in text_of(reader.get("/topic", name="topic-007"))

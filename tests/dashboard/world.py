@@ -47,7 +47,7 @@ async def fill(nameservers: str) -> None:
             await asyncio.gather(*(admin.topics.create(each, queues=2) for each in part))
         for topic in (ORDERS, SMALL, HOSTILE):
             await admin.topics.create(topic, queues=4)
-        await admin.create_group(GroupConfig(GROUP))
+        await admin.groups.create(GroupConfig(GROUP))
     async with AsyncProducer(
         nameservers, settings=ProducerSettings(send_timeout_ms=20_000)
     ) as producer:

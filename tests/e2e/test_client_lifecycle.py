@@ -54,7 +54,7 @@ CLASSES: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
         lambda one: one.receive(1, wait_ms=100),
     ),
     "QueueReader": ({"group": GROUP}, lambda one: one.topics()),
-    "Admin": ({}, lambda one: one.topics()),
+    "Admin": ({}, lambda one: one.topics.list()),
     "Inspector": ({}, lambda one: one.missing()),
     "ReplayClaims": ({"group": f"{GROUP}_pull"}, lambda one: one.take("run", [])),
 }
@@ -87,7 +87,7 @@ def names() -> Iterator[str]:
         with Admin(cluster.nameserver) as admin, Producer(cluster.nameserver) as producer:
             admin.topics.create(TOPIC, queues=1)
             for group in (GROUP, f"{GROUP}_pull", f"{GROUP}_simple"):
-                admin.create_group(GroupConfig(group))
+                admin.groups.create(GroupConfig(group))
             producer.send(Message(TOPIC, b"x"))
         yield cluster.nameserver
 
@@ -202,7 +202,7 @@ async def test_a_member_whose_close_was_cut_off_gives_its_queues_to_others_at_on
         async with AsyncAdmin(names) as admin:
             await after_turns(one.close(), 2)
             await one.close()
-            seen = await admin.consumer_connections(one.group)
+            seen = await admin.groups.connections(one.group)
             assert one.client_id not in str(seen)
 
 

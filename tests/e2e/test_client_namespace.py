@@ -185,7 +185,7 @@ async def tenants() -> AsyncIterator[tuple[str, AsyncAdmin, AsyncAdmin]]:
             for admin in (shop, everything):
                 made = await admin.topics.create("orders", queues=1)
                 assert {config.name for config in made.values()} == {"orders"}
-                await admin.create_group(GroupConfig("g"))
+                await admin.groups.create(GroupConfig("g"))
             yield names, shop, everything
 
 
@@ -194,8 +194,8 @@ async def test_an_admin_of_a_namespace_sees_and_changes_its_own_topics_and_group
 ):
     names, shop, everything = tenants
     assert {"orders", "shop%orders"} <= {*await everything.topics.list()}
-    assert {"g", "shop%g"} <= {*await everything.groups()}
-    topics, groups = await shop.topics.list(), await shop.groups()
+    assert {"g", "shop%g"} <= {*await everything.groups.configs()}
+    topics, groups = await shop.topics.list(), await shop.groups.configs()
     assert [name for name in topics if "orders" in name] == ["orders"]
     assert groups["g"].name == "g"
     assert not [name for name in (*topics, *groups) if "%" in name]
@@ -204,20 +204,20 @@ async def test_an_admin_of_a_namespace_sees_and_changes_its_own_topics_and_group
         await shop.topics.configs("orders"),
     ):
         assert {(each.name, each.write_queues) for each in changed.values()} == {("orders", 2)}
-    changed_group = await shop.change_group("g", {"retry_queues": 3})
+    changed_group = await shop.groups.set("g", {"retry_queues": 3})
     assert {each.name for each in changed_group.values()} == {"g"}
     await shop.topics.set_request_mode("orders", "g", "POP")
     assert (await shop.topics.route("orders")).brokers
     reading = ConsumerSettings(namespace="shop")
     async with AsyncPullConsumer(names, group="g", subscriptions=["orders"], settings=reading):
-        (seen,) = (await shop.consumer_connections("g")).values()
+        (seen,) = (await shop.groups.connections("g")).values()
         assert [*seen.subscriptions] == ["orders"]
-    assert await shop.consumer_connections("g") == {}
-    await shop.delete_group("g")
+    assert await shop.groups.connections("g") == {}
+    await shop.groups.delete("g")
     await shop.topics.delete("orders")
     left = [name for name in await everything.topics.list() if "orders" in name]
     assert left == ["orders"]
-    assert "g" in await everything.groups()
+    assert "g" in await everything.groups.configs()
 
 
 async def test_an_admin_of_a_namespace_finds_its_messages_and_moves_its_groups_alone(tenants):
@@ -230,12 +230,12 @@ async def test_an_admin_of_a_namespace_finds_its_messages_and_moves_its_groups_a
     by_id = await shop.message_by_id("orders", sent.message_id)
     viewed = await shop.view_message(sent.offset_message_id)
     assert {by_key.queue, viewed.queue, by_id and by_id.queue} == {queue}
-    await shop.set_offsets("g", {queue: 0})
-    assert await shop.group_offsets("g", "orders") == {queue: 0}
-    assert await shop.lag("g") == await shop.lag("g", "orders") == {queue: 1}
-    assert await shop.offsets_at("orders", None) == {queue: 1}
-    assert await shop.reset_offsets("g", "orders", None) == {queue: 1}
-    (theirs,) = (await everything.group_offsets("g", "orders")).values()
+    await shop.offsets.set("g", {queue: 0})
+    assert await shop.offsets.committed("g", "orders") == {queue: 0}
+    assert await shop.offsets.lag("g") == await shop.offsets.lag("g", "orders") == {queue: 1}
+    assert await shop.offsets.at("orders", None) == {queue: 1}
+    assert await shop.offsets.reset("g", "orders", None) == {queue: 1}
+    (theirs,) = (await everything.offsets.committed("g", "orders")).values()
     assert theirs is None
 
 

@@ -124,7 +124,7 @@ async def test_a_console_sees_what_was_popped_and_is_not_acknowledged(cluster, c
 
     async with AsyncAdmin(cluster.nameserver) as admin:
         await admin.topics.create(TOPIC, queues=1)
-        await admin.create_group(GroupConfig(GROUP))
+        await admin.groups.create(GroupConfig(GROUP))
         await admin.topics.set_request_mode(TOPIC, GROUP, "POP")
     async with AsyncProducer(cluster.nameserver) as producer:
         await producer.send(Message(TOPIC, b"held"))

@@ -142,7 +142,7 @@ async def knows(admin: AsyncAdmin, group: str) -> None:
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         with contextlib.suppress(ClientError, NetError):
-            if any((await admin.producer_connections(group)).values()):
+            if any((await admin.groups.producer_connections(group)).values()):
                 return
         await asyncio.sleep(0.05)
     raise TimeoutError(f"no broker knows a member of {group}")

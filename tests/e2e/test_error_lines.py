@@ -55,7 +55,7 @@ def send(nameserver: str, topic: str = "orders", body: Any = b"x") -> None:
 
 def change_group(names: str, group: str, field: str = "retry_queues") -> None:
     with Admin(names) as admin:
-        admin.change_group(group, {field: 2})
+        admin.groups.set(group, {field: 2})
 
 
 def change_topic(names: str, topic: str) -> None:

@@ -142,7 +142,7 @@ def test_nobody_there_a_tag_that_is_not_wanted_and_a_topic_that_nobody_wants(
 ):
     sent = producer.send(Message(topic, b"x", tag="red"))
     with Admin(cluster.nameserver) as admin:
-        admin.create_group(GroupConfig(group))
+        admin.groups.create(GroupConfig(group))
     answer_to(inspector, sent.message_id, group, topic, "no connected members")
     with pytest.raises(MessageError, match="name the topic"):
         inspector.explain("7F" * 16 + "00", group)
@@ -171,7 +171,7 @@ def test_a_topic_that_may_not_be_read_and_a_group_that_may_not_consume(
 ):
     sent = producer.send(Message(topic, b"x"))
     with Admin(cluster.nameserver) as admin:
-        admin.create_group(GroupConfig(group, consume_enabled=False))
+        admin.groups.create(GroupConfig(group, consume_enabled=False))
         answer_to(inspector, sent.message_id, group, topic, "consumeEnable")
         admin.topics.create(topic, queues=1, perm=2)
         with Inspector(cluster.nameserver) as fresh:
@@ -213,7 +213,8 @@ def test_a_slow_owner_and_a_lock_of_somebody_else_are_told(
         wait_until(
             lambda: all(each in owner() for each in told), seconds=15, what="owner and lock"
         )
-        assert set(inspector.queue_locks(group).values()) == {one.client_id}
+        with Admin(cluster.nameserver) as admin:
+            assert set(admin.groups.locks(group).values()) == {one.client_id}
         status, printed = looked(cluster, "explain", sent.message_id, "--group", group)
         ended.set()
         assert status == 0, printed
@@ -281,7 +282,7 @@ async def test_a_broker_gives_the_topics_in_which_a_group_has_offsets(cluster: E
     async with AsyncAdmin(cluster.nameserver) as admin:
         await admin.topics.create("Counted", queues=1)
         (queue,) = await admin.topics.offsets("Counted")
-        await admin.set_offsets("counting", {queue: 0})
+        await admin.offsets.set("counting", {queue: 0})
         brokers = await admin._instance.nameserver_api.readable_brokers()
         (address,) = brokers.values()
         assert await admin._brokers.topics_of_group(address, "counting") == ("Counted",)

@@ -56,7 +56,7 @@ class Case:
         )
         with Admin(names) as admin, Producer(names) as producer:
             admin.topics.create(self.topic, queues=1)
-            admin.create_group(GroupConfig(self.group))
+            admin.groups.create(GroupConfig(self.group))
             if kind == "popped":
                 admin.topics.set_request_mode(self.topic, self.group, "POP")
             for number in range(4):

@@ -147,10 +147,10 @@ def test_what_is_wrong_with_groups_is_found(cluster: Embedded) -> None:
         for topic, count in (("slow", 30), ("nobody", 3), ("closed", 4)):
             send(cluster, topic, count)
         for group, consume in (("alone", True), ("shut", False)):
-            admin.create_group(GroupConfig(group, consume_enabled=consume))
-        admin.set_offsets("alone", admin.offsets_at("nobody", 0))
-        admin.set_offsets("shut", admin.offsets_at("closed", 0))
-        admin.set_offsets("late", admin.offsets_at("slow", 0))
+            admin.groups.create(GroupConfig(group, consume_enabled=consume))
+        admin.offsets.set("alone", admin.offsets.at("nobody", 0))
+        admin.offsets.set("shut", admin.offsets.at("closed", 0))
+        admin.offsets.set("late", admin.offsets.at("slow", 0))
         members.enter_context(wanted_of(names, "late", "slow", lambda _: time.sleep(60), close_timeout_ms=100))  # fmt: skip
         members.enter_context(wanted_of(names, "half", "partly", print, allocation=half))
         members.enter_context(wanted_of(names, "odd", "quick", print))
@@ -219,7 +219,7 @@ def test_what_is_switched_off_is_found_until_it_is_switched_on(cluster: Embedded
     names = cluster.nameserver
     with Admin(names) as admin:
         admin.topics.create("off", queues=1)
-        admin.create_group(GroupConfig("off", consume_enabled=False))
+        admin.groups.create(GroupConfig("off", consume_enabled=False))
         for perm, severity, says in (
             (PERM_READ, "note", "producers may not send to it at broker-a"),
             (0, "warning", "consumers may not read it and producers may not send"),
@@ -231,7 +231,7 @@ def test_what_is_switched_off_is_found_until_it_is_switched_on(cluster: Embedded
             assert says in found.text
         assert seen(names)["stopped", "off"].severity == "note", "no message waits for it"
         admin.topics.set("off", {"perm": PERM_READ | PERM_WRITE})
-        admin.change_group("off", {"consume_enabled": True})
+        admin.groups.set("off", {"consume_enabled": True})
     assert not [subject for _, subject in seen(names) if subject == "off"]
 
 
@@ -260,9 +260,9 @@ def test_many_of_one_kind_are_one_entry_and_can_be_ignored(
     names = cluster.nameserver
     send(cluster, "nobody", 1)
     with Admin(names) as admin:
-        (queue, offset), *_ = admin.offsets_at("nobody", 0).items()
+        (queue, offset), *_ = admin.offsets.at("nobody", 0).items()
         for number in range(300):
-            admin.set_offsets(f"many-{number:03d}", {queue: offset})
+            admin.offsets.set(f"many-{number:03d}", {queue: offset})
     began = time.monotonic()
     done = run("doctor", nameserver=names)
     print(f"doctor of 300 groups without members: {time.monotonic() - began:.1f} s")

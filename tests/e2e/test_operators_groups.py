@@ -53,7 +53,7 @@ def printed(*arguments: str, cluster: Embedded) -> Any:
 
 def offsets(cluster: Embedded, group: str) -> list[int | None]:
     with Admin(cluster.nameserver) as admin:
-        return list(admin.group_offsets(group, TOPIC).values())
+        return list(admin.offsets.committed(group, TOPIC).values())
 
 
 def test_each_prints_json_as_its_page_says(cluster: Embedded, member: list[bytes]) -> None:
@@ -84,7 +84,7 @@ def test_a_watched_look_is_a_history_that_outlives_a_broker_that_is_away(tmp_pat
         with Embedded() as cluster:
             with Admin(cluster.nameserver) as admin:
                 admin.topics.create(TOPIC, queues=1)
-                admin.set_offsets("kept", {MessageQueue(TOPIC, "broker-a", 0): 0})
+                admin.offsets.set("kept", {MessageQueue(TOPIC, "broker-a", 0): 0})
             watching = stack.enter_context(
                 Running(tmp_path, *arguments, nameserver=cluster.nameserver)
             )
@@ -125,7 +125,7 @@ def test_nothing_moves_without_a_yes(cluster: Embedded, member: list[bytes]) -> 
 def test_offsets_go_into_a_file_and_to_another_group(cluster: Embedded, tmp_path) -> None:
     with Admin(cluster.nameserver) as admin:
         queues = [MessageQueue(TOPIC, "broker-a", number) for number in range(2)]
-        admin.set_offsets("first", dict(zip(queues, (3, 5), strict=True)))
+        admin.offsets.set("first", dict(zip(queues, (3, 5), strict=True)))
     file = tmp_path / "offsets.json"
     output("offset", "export", "first", str(file), cluster=cluster)
     json_tables.check("offset export", json.loads(file.read_bytes()))
@@ -196,7 +196,7 @@ def test_a_misspelt_group_is_an_error(cluster: Embedded, command: str) -> None:
     assert (done.returncode, done.stdout) == (3, b"")
     assert b"no broker has the consumer group 'bilings'" in done.stderr
     with Admin(cluster.nameserver) as admin, pytest.raises(GroupNotFound):
-        admin.lag("bilings")
+        admin.offsets.lag("bilings")
 
 
 def test_no_queue_is_no_move(cluster: Embedded, member: list[bytes]) -> None:
@@ -216,4 +216,4 @@ def test_a_group_is_made_changed_and_deleted(cluster: Embedded) -> None:
     assert (settings["consume"], settings["retry_max"]) == (False, 3)
     output("group", "delete", "audit", "--topics", "--yes", cluster=cluster)
     with Admin(cluster.nameserver) as admin:
-        assert "audit" not in admin.groups()
+        assert "audit" not in admin.groups.configs()

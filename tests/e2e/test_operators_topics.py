@@ -41,7 +41,7 @@ def test_what_a_topic_holds_and_who_reads_it(cluster: Embedded) -> None:
         with Producer(cluster.nameserver) as producer:
             for _ in range(5):
                 producer.send(Message("orders", b"x"), queue=queue)
-        admin.set_offsets("late", {queue: 2})
+        admin.offsets.set("late", {queue: 2})
         lines = printed("topic", "queues", "orders", cluster=cluster)
         json_tables.check("topic queues", lines)
         assert [(each["read"], each["write"], each["messages"]) for each in lines] == [

@@ -146,14 +146,14 @@ def test_a_group_keeps_what_its_form_or_command_does_not_name(
         slow_broker_id=2, notify_changes=False, sys_flag=1, consume_timeout_minutes=4,
         attributes={"priority.factor": "7"},
     )  # fmt: skip
-    admin.create_group(config)
-    admin.change_group("billing", {})
-    before = admin.groups()["billing"]
+    admin.groups.create(config)
+    admin.groups.set("billing", {})
+    before = admin.groups.configs()["billing"]
     visitor.post("/group/change", name="billing", consume="1", retry_max="5")
     wanted = replace(before, broadcast_enabled=False, retry_max_times=5)
-    assert admin.groups()["billing"] == wanted
+    assert admin.groups.configs()["billing"] == wanted
     run("group", "set", "billing", "--retry-max", "6", nameserver=nameserver)
-    assert admin.groups()["billing"] == replace(wanted, retry_max_times=6)
-    assert admin.groups()["billing"].attributes == {"priority.factor": "7"}
-    admin.change_group("billing", {"attributes": {"other": "1"}})
-    assert admin.groups()["billing"].attributes == {"other": "1"}
+    assert admin.groups.configs()["billing"] == replace(wanted, retry_max_times=6)
+    assert admin.groups.configs()["billing"].attributes == {"priority.factor": "7"}
+    admin.groups.set("billing", {"attributes": {"other": "1"}})
+    assert admin.groups.configs()["billing"].attributes == {"other": "1"}

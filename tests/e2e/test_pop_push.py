@@ -65,7 +65,7 @@ async def names() -> AsyncIterator[str]:
     async with AsyncEmbedded() as cluster:
         async with AsyncAdmin(cluster.nameserver) as admin:
             await admin.topics.create(TOPIC, queues=4)
-            await admin.create_group(GroupConfig(GROUP))
+            await admin.groups.create(GroupConfig(GROUP))
             await admin.topics.set_request_mode(TOPIC, GROUP, "POP")
         yield cluster.nameserver
 

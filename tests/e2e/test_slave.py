@@ -45,7 +45,7 @@ def slave_of(folder: Path, names: str, **settings: object) -> Program:
 def fill(names: str) -> None:
     with Admin(names) as admin:
         admin.topics.create(TOPIC, queues=1)
-        admin.create_group(GroupConfig(GROUP))
+        admin.groups.create(GroupConfig(GROUP))
     with Producer(names) as producer:
         for number in range(COUNT):
             producer.send(Message(TOPIC, b"%d" % number))

@@ -307,7 +307,7 @@ async def test_a_consumer_that_is_reset_says_so_and_warns_of_no_missing_offset(c
             cluster.nameserver, group=GROUP, listener=listen, subscriptions=[TOPIC], settings=settings
         ):  # fmt: skip
             await until(lambda: len(got) == len(sent), "all messages")
-            await admin.reset_offsets(GROUP, TOPIC, 0)
+            await admin.offsets.reset(GROUP, TOPIC, 0)
             await until(lambda: len(got) == 2 * len(sent), "all messages again")
     said = [each for each in caplog.records if TOPIC in each.getMessage()]
     assert not [each for each in said if each.levelname == "WARNING"], caplog.text

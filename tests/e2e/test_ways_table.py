@@ -93,13 +93,13 @@ class Cluster:
         with self.admin() as admin:
             for topic in self.topics:
                 for kind in KINDS:
-                    admin.create_group(GroupConfig(f"{topic}_{kind}"))
+                    admin.groups.create(GroupConfig(f"{topic}_{kind}"))
 
     def delete_groups(self) -> None:
         with self.admin() as admin:
             for topic in self.topics:
                 for kind in KINDS:
-                    admin.delete_group(f"{topic}_{kind}")
+                    admin.groups.delete(f"{topic}_{kind}")
 
     def make_user(self) -> None:
         self.users(
@@ -240,7 +240,7 @@ def check_offsets(
     # Leaving by no exception is the end of the work with what was received.
     pulled = 2 if case[1] in ("the end of the block", "SIGTERM", "SIGINT", "fork") else 1
     for group, done in (("push", len(finished)), ("pull", pulled)):
-        (committed,) = admin.group_offsets(f"{topic}_{group}", topic).values()
+        (committed,) = admin.offsets.committed(f"{topic}_{group}", topic).values()
         what = f"{case}, {group}: {committed} of {done}"
         assert (committed or 0) <= done, what
         if case[1] in IN_ORDER and failure in ("nothing fails", "the nameserver is away"):

@@ -62,7 +62,7 @@ def place(names: str, request: pytest.FixtureRequest) -> tuple[str, str]:
     topic = f"leaves_{abs(hash(request.node.name))}"
     with Admin(names) as admin, Producer(names) as producer:
         admin.topics.create(topic, queues=1)
-        admin.create_group(GroupConfig(f"{topic}_group"))
+        admin.groups.create(GroupConfig(f"{topic}_group"))
         for number in range(5):
             producer.send(Message(topic, b"%d" % number))
     return topic, f"{topic}_group"

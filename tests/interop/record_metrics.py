@@ -45,8 +45,8 @@ def everything(names: str, stack: ExitStack, *, rest_seconds: float) -> None:
     for topic in (TOPIC, TIMED):
         admin.topics.create(topic, queues=4)
     for group in (GROUP, POPS):
-        admin.create_group(GroupConfig(group))
-    admin.create_group(GroupConfig(GIVES_UP, retry_max_times=0))
+        admin.groups.create(GroupConfig(group))
+    admin.groups.create(GroupConfig(GIVES_UP, retry_max_times=0))
     wait_until(lambda: _is_known(admin), seconds=SECONDS, what="the routes of the topics")
     producer = stack.enter_context(
         Producer(names, settings=ProducerSettings(send_timeout_ms=20_000))

@@ -29,7 +29,7 @@ def fill_tables(names: str, address: str, *, has_timer: bool) -> None:
     group = GroupConfig(GROUP, broadcast_enabled=False, retry_max_times=3, retry_queues=2)
     with Admin(names) as admin:
         admin.topics.create(TOPIC, queues=1)
-        admin.create_group(group)
+        admin.groups.create(group)
     soon, late = timedelta(seconds=1), timedelta(hours=1)
     with Producer(names) as producer:
         producer.send(Message(TOPIC, b"soon", delay_level=LEVEL))

@@ -50,7 +50,7 @@ def make_topics(names, settings):
     with Admin(names.address, settings=settings) as admin:
         for topic in ("orders", "secret"):
             admin.topics.create(topic, queues=2)
-        admin.create_group(GroupConfig("poppers"))
+        admin.groups.create(GroupConfig("poppers"))
         admin.topics.set_request_mode("orders", "poppers", "POP")
 
 

@@ -147,7 +147,7 @@ def customer(java: Java) -> Java:
         wait_until(lambda: made <= set(admin.topics.list()), seconds=SECONDS, what="all topics")
         for way in ("plain", "tls"):
             for group in ("pushed", "popped", "received"):
-                admin.create_group(GroupConfig(f"{group}-{way}"))
+                admin.groups.create(GroupConfig(f"{group}-{way}"))
             admin.topics.set_request_mode(f"orders-{way}", f"popped-{way}", "POP")
     acl(java, "create", CUSTOMER.access_key, stdin=f"{CUSTOMER.secret_key}\n".encode())
     acl(java, "allow", "customer", "Topic:orders*", "Pub", "Sub", "Get")

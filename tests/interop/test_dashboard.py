@@ -45,7 +45,7 @@ def world(java_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> It
         for number in range(COUNT):
             producer.send(Message(topic, b"java %d" % number, tag="t", keys=f"k{number}"))
     with Admin(names) as admin:
-        admin.create_group(GroupConfig(group))
+        admin.groups.create(GroupConfig(group))
         # mqadmin asks for its route, which the first consumer of a group makes.
         admin.topics.create(f"%RETRY%{group}", queues=1)
     with PullConsumer(names, group=group) as consumer:
@@ -163,7 +163,7 @@ def test_what_is_done_is_seen_by_mqadmin(world):
     said = visitor.post("/group/reset", name=world.group, topic=world.topic, to="latest")
     assert "continues at the end in 4 queues" in text_of(said)
     with Admin(world.names) as admin:
-        assert sum(admin.lag(world.group, world.topic).values()) == 0
+        assert sum(admin.offsets.lag(world.group, world.topic).values()) == 0
     assert "is deleted" in text_of(visitor.post("/topic/delete", name=name, sure=name))
     assert name not in world.mqadmin("topicList")
 

@@ -119,7 +119,7 @@ def test_mqadmin_tells_what_was_put_and_handed_out(admin, our_cluster):
     with pushed(names, group, box, topic), Producer(names) as producer, Admin(names) as asks:
         producer.send(Message(topic, b"0"))
         wait_until(
-            lambda: set(asks.group_offsets(group, topic).values()) == {1},
+            lambda: set(asks.offsets.committed(group, topic).values()) == {1},
             seconds=60,
             what="the group's offset",
         )

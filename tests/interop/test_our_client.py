@@ -299,10 +299,10 @@ async def test_topics_and_groups_are_made_described_and_deleted(names, sender, t
                 ranges = await admin.topics.offsets(topic)
                 counts = [each.message_count for each in ranges.values()]
         assert counts == [2, 2, 2, 2]
-        await admin.create_group(GroupConfig(group, retry_max_times=3))
-        assert (await admin.groups())[group].retry_max_times == 3
-        await admin.delete_group(group)
-        assert group not in await admin.groups()
+        await admin.groups.create(GroupConfig(group, retry_max_times=3))
+        assert (await admin.groups.configs())[group].retry_max_times == 3
+        await admin.groups.delete(group)
+        assert group not in await admin.groups.configs()
         await admin.topics.delete(topic)
         with pytest.raises(TopicNotFound):
             await admin.topics.route(topic)
@@ -318,10 +318,10 @@ async def test_members_of_a_group_are_listed_with_their_subscriptions(names, top
             names, group=group, listener=Box(), subscriptions={topic: Tag("A || B")}
         ) as two,
     ):
-        (seen,) = (await admin.consumer_connections(group)).values()
+        (seen,) = (await admin.groups.connections(group)).values()
         assert {each.client_id for each in seen.connections} == {one.client_id, two.client_id}
         assert seen.subscriptions[topic].tags == ("A", "B")
         assert f"%RETRY%{group}" in seen.subscriptions
         assert one.client_id.split("#")[0].endswith(str(os.getpid()))
     async with AsyncAdmin(names) as admin:
-        assert await admin.consumer_connections(group) == {}
+        assert await admin.groups.connections(group) == {}

@@ -61,7 +61,7 @@ def test_what_may_not_or_cannot_be_asked_is_refused_by_its_code(names, topic, gr
         assert refused.value.code == ResponseCode.NO_PERMISSION
         with pytest.raises(TopicNotFound):
             admin.topics.route(f"{topic}_never")
-        assert admin.consumer_connections(f"{group}_never") == {}
+        assert admin.groups.connections(f"{group}_never") == {}
 
 
 def test_a_consumer_that_closes_is_forgotten_at_once(names, topic, group):
@@ -70,13 +70,13 @@ def test_a_consumer_that_closes_is_forgotten_at_once(names, topic, group):
             wait_until(
                 lambda: any(
                     consumer.client_id in {each.client_id for each in found.connections}
-                    for found in admin.consumer_connections(group).values()
+                    for found in admin.groups.connections(group).values()
                 ),
                 seconds=SECONDS,
                 what="the member",
             )
         wait_until(
-            lambda: admin.consumer_connections(group) == {}, seconds=5, what="nobody there"
+            lambda: admin.groups.connections(group) == {}, seconds=5, what="nobody there"
         )
 
 
@@ -119,7 +119,7 @@ def test_names_in_a_namespace_are_short_for_users_and_long_for_brokers(names, to
     ):
         box.wait(1)
         with Admin(names) as admin:
-            assert admin.consumer_connections(f"shop%{group}")
+            assert admin.groups.connections(f"shop%{group}")
     assert [message.topic for message in box.messages] == [topic]
 
 

@@ -71,7 +71,7 @@ def test_groups_and_their_offsets(
 ) -> None:
     with Admin(names) as admin:
         admin.topics.create(topic, queues=2)
-        admin.create_group(GroupConfig(group, retry_max_times=3))
+        admin.groups.create(GroupConfig(group, retry_max_times=3))
         wait_until(lambda: topic in admin.topics.list(), seconds=SECONDS, what="the topic")
     broker = broker_of(names)
     for number in range(6):

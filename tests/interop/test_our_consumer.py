@@ -115,7 +115,7 @@ def test_new_groups_keep_the_offsets_of_all_their_queues(names, topic):
     offsets = {MessageQueue(topic, "broker-a", number): number + 5 for number in range(4)}
     with Admin(names) as admin:
         for group in groups:
-            admin.create_group(GroupConfig(group))
+            admin.groups.create(GroupConfig(group))
 
     async def commit_and_read() -> list[dict[MessageQueue, int | None]]:
         instance = ClientInstance(names)

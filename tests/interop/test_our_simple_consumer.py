@@ -57,7 +57,7 @@ def test_a_message_comes_again_unless_it_is_hidden_for_longer(names, producer, t
 
 def test_a_push_consumer_pops_where_the_broker_says_so(names, producer, topic, group):
     with Admin(names) as admin:
-        admin.create_group(GroupConfig(group))
+        admin.groups.create(GroupConfig(group))
         admin.topics.set_request_mode(topic, group, "POP")
     box = Box()
     refused: list[StoredMessage] = []

@@ -149,7 +149,7 @@ def fill(both: Pair, ledger: Ledger) -> None:
         Admin(both.names.address) as admin,
         PullConsumer(both.names.address, group=GROUP) as consumer,
     ):
-        admin.create_group(GroupConfig(GROUP))
+        admin.groups.create(GroupConfig(GROUP))
         admin.topics.create(f"%RETRY%{GROUP}", queues=1)  # By which `mqadmin` finds the group.
         for queue_id in range(4):
             consumer.commit(MessageQueue(TOPIC, "broker-a", queue_id), COMMITTED + queue_id)

@@ -377,6 +377,6 @@ def test_each_alert_fires_and_resolves(busy: Watched) -> None:
         )  # fmt: skip
     with Admin(busy.nameservers) as admin:
         admin.topics.delete("%DLQ%mailing")
-        admin.delete_group("fraud-check")
-        admin.delete_group("mailing")
+        admin.groups.delete("fraud-check")
+        admin.groups.delete("mailing")
     resolve(busy)

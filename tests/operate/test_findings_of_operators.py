@@ -158,7 +158,7 @@ def fill(names: str) -> int:
         admin.topics.create(ORDERS, queues=QUEUES)
         admin.topics.create(MAILS, queues=1)
         for group in TRUTH:
-            admin.create_group(GroupConfig(group))
+            admin.groups.create(GroupConfig(group))
     began_ms = int(time.time() * 1000)
     queues = [
         MessageQueue(ORDERS, broker, number) for broker in BROKERS for number in range(QUEUES)
@@ -256,7 +256,7 @@ def test_1_lag_in_time_is_the_age_of_the_oldest_message_that_is_not_consumed(
 def test_8_what_is_switched_off_is_marked_for_readers_too(world: World) -> None:
     reader = Visitor(world.served).log_in(READER, READER_PASSWORD)
     with Admin(world.names) as admin:
-        admin.change_group("billing", {"consume_enabled": False})
+        admin.groups.set("billing", {"consume_enabled": False})
         admin.topics.set(MAILS, {"perm": PERM_READ})
         try:
             wait_for(reader, "/groups", "billing may not consume")
@@ -264,7 +264,7 @@ def test_8_what_is_switched_off_is_marked_for_readers_too(world: World) -> None:
             wait_for(reader, "/topics", "mails read only")
         finally:
             reader.close()
-            admin.change_group("billing", {"consume_enabled": True})
+            admin.groups.set("billing", {"consume_enabled": True})
             admin.topics.set(MAILS, {"perm": PERM_READ_WRITE})
 
 

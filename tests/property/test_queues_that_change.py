@@ -150,7 +150,7 @@ class Story:
         await self.admin.topics.create(TOPIC, queues=write, read_queues=read)
 
     async def retries(self, count: int, _: None) -> None:
-        await self.admin.create_group(GroupConfig(PUSHED, retry_queues=count))
+        await self.admin.groups.create(GroupConfig(PUSHED, retry_queues=count))
 
     async def renew(self, away_seconds: int, count: int) -> None:
         await self.admin.topics.delete(TOPIC)
@@ -160,7 +160,7 @@ class Story:
         await self.admin.topics.create(TOPIC, queues=count)
 
     async def regroup(self, _: None, __: None) -> None:
-        await self.admin.delete_group(POPPED)
+        await self.admin.groups.delete(POPPED)
         self.seen[POPPED].clear()
 
     async def sleep(self, seconds: int, _: None) -> None:

@@ -95,7 +95,7 @@ class ConnectProgram:
         with Admin(self._nameserver) as admin:
 
             def lag(group: str) -> int:
-                return sum(admin.lag(group, TOPIC).values())
+                return sum(admin.offsets.lag(group, TOPIC).values())
 
             wait_until(
                 lambda: lag("listener") == 0,

@@ -131,7 +131,7 @@ def _fill(names: str) -> None:
     with Admin(names) as admin:
         admin.topics.create(TOPIC, queues=QUEUES)
         for group in TRUTH:
-            admin.create_group(GroupConfig(group))
+            admin.groups.create(GroupConfig(group))
     with Producer(names) as producer:
         for number in range(EACH):
             for queue in _queues():

@@ -59,7 +59,7 @@ def absent(clients: Clients, topic: str, _popped: StoredMessage) -> Calls:
         ("SimpleConsumer", simple, lambda: clients["SimpleConsumer"].receive(1)),
         ("Admin", gone, lambda: admin.topics.configs(gone)),
         ("Admin", gone, lambda: admin.topics.set(gone, {"write_queues": 2})),
-        ("Admin", gone, lambda: admin.lag(gone)),
+        ("Admin", gone, lambda: admin.offsets.lag(gone)),
         ("Inspector", gone, lambda: clients["Inspector"].topic_bounds(gone)),
         ("Inspector", gone, lambda: clients["Inspector"].group(gone)),
         ("QueueReader", gone, lambda: reader.queues([gone])),

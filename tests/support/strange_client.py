@@ -16,7 +16,6 @@ from typing import Any
 
 from cometmq import AsyncProducer, AsyncPullConsumer, AsyncPushConsumer, Message
 from cometmq.client.admin.admin import AsyncAdmin
-from cometmq.client.admin.inspector import AsyncInspector
 from cometmq.client.consumer.pop.simple_consumer import AsyncSimpleConsumer
 from cometmq.client.settings import (
     ConsumeFrom,
@@ -129,7 +128,6 @@ async def everything(address: str, rounds: int) -> Any:
     wrong: list[str] = []
     async with (
         AsyncAdmin(address) as admin,
-        AsyncInspector(address) as inspector,
         AsyncPullConsumer(address, group=GROUP, settings=settings) as consumer,
         AsyncSimpleConsumer(address, group=GROUP, subscriptions=[TOPIC]) as popper,
         AsyncProducer(address) as producer,
@@ -142,10 +140,10 @@ async def everything(address: str, rounds: int) -> Any:
                 "topic_configs": admin.topics.configs(TOPIC),
                 "topic_offsets": admin.topics.offsets(TOPIC),
                 "by_key": admin.messages_by_key(TOPIC, "k"),
-                "groups": admin.groups(),
-                "progress": admin.group_progress(GROUP),
-                "conflicts": inspector.conflicts(),
-                "connections": admin.consumer_connections(GROUP),
+                "groups": admin.groups.configs(),
+                "progress": admin.offsets.progress(GROUP),
+                "conflicts": admin.groups.conflicts(),
+                "connections": admin.groups.connections(GROUP),
                 "fetch": consumer.fetch(QUEUE, 0),
                 "committed": consumer.committed(QUEUE),
                 "max_offset": consumer.max_offset(QUEUE),

@@ -85,7 +85,7 @@ def producers(
     """Show the connected producers and their groups; status 1 when a broker does not answer."""
 
     async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        found, absent = await clients.inspector.producers()
+        found, absent = await clients.admin.groups.producers()
         lines = [
             ProducerLine(
                 each.group,

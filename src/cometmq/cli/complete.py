@@ -26,7 +26,7 @@ def topics(context: typer.Context, incomplete: str) -> list[str]:
 
 def groups(context: typer.Context, incomplete: str) -> list[str]:
     """Return the printable group names that begin with the incomplete word; none if the query fails or lasts 2 s."""
-    return _offered(context, incomplete, lambda admin: admin.groups())
+    return _offered(context, incomplete, lambda admin: admin.groups.configs())
 
 
 def brokers(context: typer.Context, incomplete: str) -> list[str]:

@@ -121,8 +121,8 @@ def conflicts(
     async def look(clients: Clients) -> "Iterable[AbsentBroker]":
         nonlocal is_found
         if group is not None:
-            await clients.inspector.group(group)  # Raises if the group is misspelt.
-        found = await clients.inspector.conflicts(group)
+            await clients.admin.groups.show(group)  # Raises if the group is misspelt.
+        found = await clients.admin.groups.conflicts(group)
         rows = [
             (conflict.group, conflict.kind, ", ".join(side.clients), side.says)
             for conflict in found

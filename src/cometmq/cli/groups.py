@@ -152,7 +152,7 @@ def list_groups(
     """Show consumer groups: topics, members, lag in messages and time, rate; status 1 when a broker does not answer."""
 
     async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        states = await clients.inspector.groups()
+        states = await clients.admin.groups.list()
         missing = await clients.inspector.missing()
         now_ms = clients.instance.clock.now_ms()
         lines = [
@@ -188,7 +188,7 @@ def show(
     """Show one group: its settings, members, and lag by queue; status 1 when a broker does not answer."""
 
     async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        state = await clients.inspector.group(group)
+        state = await clients.admin.groups.show(group)
         said: list[dict[str, Any]] = []
         if running or threads:
             said = [
@@ -221,9 +221,9 @@ def create(
     changes = _changes(enabled, broadcast, orderly, retry_queues, retry_max, timeout)
 
     async def work(clients: Clients) -> bool:
-        if group in await clients.admin.groups():
+        if group in await clients.admin.groups.configs():
             return False
-        await clients.admin.create_group(GroupConfig(group, **changes))
+        await clients.admin.groups.create(GroupConfig(group, **changes))
         return True
 
     if not ask(nameserver, work):
@@ -252,8 +252,8 @@ def change(
         raise typer.BadParameter("name at least one option to change", param_hint="set")
 
     async def work(clients: Clients) -> list[str]:
-        await clients.inspector.group(group)  # A misspelt group is an error.
-        return sorted(await clients.admin.change_group(group, changes))
+        await clients.admin.groups.show(group)  # A misspelt group is an error.
+        return sorted(await clients.admin.groups.set(group, changes))
 
     changed = ask(nameserver, work)
     notes().print(f"Group {visible(group)} is changed at {', '.join(changed)}.", markup=False)
@@ -284,8 +284,8 @@ def delete(
         known = set(await clients.admin.topics.list()) if topics else set()
         own = [each for each in (retry_topic(group), dead_letter_topic(group)) if each in known]
         if not own:
-            await clients.inspector.group(group)  # An unknown group is an error.
-        await clients.admin.delete_group(group, delete_offsets=not keep_offsets)
+            await clients.admin.groups.show(group)  # An unknown group is an error.
+        await clients.admin.groups.delete(group, delete_offsets=not keep_offsets)
         for topic in own:
             await clients.admin.topics.delete(topic)
 
@@ -404,7 +404,7 @@ async def _running(
 ) -> dict[str, Any]:
     """Return the state that a member of a group reports, as `running_json`; if the query fails, `error` says why."""
     try:
-        state = await clients.inspector.running(group, client_id, stacks=stacks)
+        state = await clients.admin.groups.running(group, client_id, stacks=stacks)
     except CometError as error:
         return {**_nothing_said(client_id), "error": str(error)}
     return running_json(client_id, state)

@@ -116,7 +116,7 @@ async def _consume(clients: Clients, message: "StoredMessage", group: str) -> di
     from cometmq.client.api.broker import BrokerApi
     from cometmq.codec.bodies.running import DirectResult
 
-    members = (await clients.inspector.group(group)).members
+    members = (await clients.admin.groups.show(group)).members
     if not members:
         nobody = f"group {group} has no connected member"
         return {"ok": False, "how": nobody, "id": message.message_id, "remark": None}

@@ -120,11 +120,11 @@ def show_offsets(
         if group is None:
             states = [
                 each
-                for each in await clients.inspector.groups()
+                for each in await clients.admin.groups.list()
                 if not is_system_group(each.name)
             ]
         else:
-            states = [await clients.inspector.group(group)]
+            states = [await clients.admin.groups.show(group)]
         at_ms = clients.instance.clock.now_ms()
         lines = [
             OffsetLine(state.name, *line, at_ms)
@@ -157,7 +157,7 @@ class MoveLine(NamedTuple):
     moves: int | None
 
 
-class _OffsetMove(NamedTuple):
+class _MovePlan(NamedTuple):
     """A move of a group's offsets: how to find the new offsets and how to move the group.
 
     Attributes:
@@ -192,8 +192,8 @@ def reset(
     is_partly = bool(queue) or broker is not None or to_offset is not None
 
     async def find(clients: Clients) -> Wanted:
-        await clients.inspector.group(group)  # A misspelt group is an error.
-        found = await clients.admin.offsets_at(topic, time_ms)
+        await clients.admin.groups.show(group)  # A misspelt group is an error.
+        found = await clients.admin.offsets.at(topic, time_ms)
         return {
             each: offset if to_offset is None else to_offset
             for each, offset in found.items()
@@ -202,11 +202,11 @@ def reset(
 
     async def do(clients: Clients, wanted: Wanted) -> object:
         if is_partly:
-            await clients.admin.set_offsets(group, wanted)
+            await clients.admin.offsets.set(group, wanted)
             return None
-        return await clients.admin.reset_offsets(group, topic, time_ms)
+        return await clients.admin.offsets.reset(group, topic, time_ms)
 
-    _move(nameserver, _OffsetMove(group, find, do), dry_run=dry_run, yes=yes, as_json=as_json)
+    _move(nameserver, _MovePlan(group, find, do), dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @offsets.command()
@@ -222,13 +222,13 @@ def skip(
     """Move a group to the end of a topic, past its messages that the group has not consumed."""
 
     async def find(clients: Clients) -> Wanted:
-        await clients.inspector.group(group)
-        return await clients.admin.offsets_at(topic, None)
+        await clients.admin.groups.show(group)
+        return await clients.admin.offsets.at(topic, None)
 
     async def do(clients: Clients, _: Wanted) -> object:
-        return await clients.admin.reset_offsets(group, topic, None)
+        return await clients.admin.offsets.reset(group, topic, None)
 
-    move = _OffsetMove(group, find, do)
+    move = _MovePlan(group, find, do)
     _move(nameserver, move, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
@@ -251,10 +251,10 @@ def copy(
     as_json: AsJson = False,
 ) -> None:
     """Set the offsets of the group TO to the committed offsets of GROUP."""
-    move = _OffsetMove(
+    move = _MovePlan(
         target,
         lambda clients: _standing(clients, source, topic),
-        lambda clients, wanted: clients.admin.set_offsets(target, wanted),
+        lambda clients, wanted: clients.admin.offsets.set(target, wanted),
     )
     _move(nameserver, move, dry_run=dry_run, yes=yes, as_json=as_json)
 
@@ -317,9 +317,7 @@ def import_offsets(
     async def find(_: Clients) -> Wanted:
         return wanted
 
-    move = _OffsetMove(
-        target, find, lambda clients, _: clients.admin.set_offsets(target, wanted)
-    )
+    move = _MovePlan(target, find, lambda clients, _: clients.admin.offsets.set(target, wanted))
     _move(nameserver, move, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
@@ -337,7 +335,7 @@ async def _standing(clients: Clients, group: str, topic: str | None) -> Wanted:
 
     Raises typer.BadParameter if there are none.
     """
-    progress = await clients.admin.group_progress(group, topic)
+    progress = await clients.admin.offsets.progress(group, topic)
     found = {
         queue: each.consumer_offset
         for queue, each in sorted(progress.items())
@@ -350,9 +348,7 @@ async def _standing(clients: Clients, group: str, topic: str | None) -> Wanted:
     return found
 
 
-def _move(
-    nameserver: str, move: _OffsetMove, *, dry_run: bool, yes: bool, as_json: bool
-) -> None:
+def _move(nameserver: str, move: _MovePlan, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Print the moves of a group and, unless `dry_run`, ask for confirmation (unless `yes`) and move the group.
 
     Raises typer.BadParameter if there is no queue to move in, and typer.Abort if the user refuses.
@@ -360,10 +356,18 @@ def _move(
 
     async def look(clients: Clients) -> tuple[Wanted, list[MoveLine]]:
         wanted = await move.find(clients)
-        now: dict[MessageQueue, int | None] = {}
-        for topic in sorted({queue.topic for queue in wanted}):
-            now |= await clients.admin.group_offsets(move.group, topic)
-        return wanted, move_lines(wanted, now)
+        moves = await clients.admin.offsets.moves(move.group, wanted)
+        return wanted, [
+            MoveLine(
+                each.queue.topic,
+                each.queue.broker_name,
+                each.queue.queue_id,
+                each.offset,
+                each.new,
+                each.skipped,
+            )
+            for each in moves
+        ]
 
     wanted, lines = ask(nameserver, look)
     if not lines:
@@ -376,20 +380,6 @@ def _move(
     confirm(said_of(move.group, lines), yes=yes)
     ask(nameserver, lambda clients: move.do(clients, wanted))
     notes().print(f"Group {visible(move.group)} continues at these offsets.", markup=False)
-
-
-def move_lines(
-    wanted: Mapping["MessageQueue", int], now: Mapping["MessageQueue", int | None]
-) -> list[MoveLine]:
-    """Return a line for each queue of `wanted`, the new offsets of a group; `now` has its current ones."""
-    lines = []
-    for queue, new in sorted(wanted.items()):
-        offset = now.get(queue)
-        moves = None if offset is None else new - offset
-        lines.append(
-            MoveLine(queue.topic, queue.broker_name, queue.queue_id, offset, new, moves)
-        )
-    return lines
 
 
 def said_of(group: str, lines: list[MoveLine]) -> str:

@@ -62,7 +62,7 @@ class Dashboard:
             settings=settings,
             clock=clock,
             clients=clients,
-            watcher=Watcher(clients.own.inspector, clock, settings),
+            watcher=Watcher(clients.own, clock, settings),
             sessions=Sessions(),
             users=UserFile(settings.data_dir),
             attempts=LoginAttempts(),

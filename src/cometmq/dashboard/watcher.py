@@ -13,7 +13,8 @@ from heapq import nlargest
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from cometmq.admin import AsyncInspector, BrokerState, Symptom
+from cometmq.admin import BrokerState, Symptom
+from cometmq.dashboard.cluster_clients import ClusterClient
 from cometmq.dashboard.settings import DashboardSettings
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CometError
@@ -87,9 +88,9 @@ class Watcher:
     """
 
     def __init__(
-        self, inspector: AsyncInspector, clock: Clock, settings: DashboardSettings
+        self, cluster: ClusterClient, clock: Clock, settings: DashboardSettings
     ) -> None:
-        self._inspector = inspector
+        self._cluster = cluster
         self._clock = clock
         self._settings = settings
         self._seconds = settings.sample_seconds
@@ -230,7 +231,7 @@ class Watcher:
     async def look(self) -> None:
         """Poll the brokers once and keep the answers of up to 64, always of the same; errors of servers are recorded for `troubles`."""
         try:
-            states = await self._inspector.brokers()
+            states = await self._cluster.inspector.brokers()
         except CometError as error:
             now_ms = self._clock.now_ms()
             since_ms = self._nameserver.since_ms if self._nameserver else now_ms
@@ -273,7 +274,7 @@ class Watcher:
     async def look_at_lag(self) -> None:
         """Poll the lag of all groups once; a failure is kept as `lag_trouble`, not raised."""
         try:
-            groups = await self._inspector.groups()
+            groups = await self._cluster.admin.groups.list()
         except CometError as error:
             self._lag_trouble = str(error)
             return
@@ -295,8 +296,8 @@ class Watcher:
 
     async def _look_at_dead_letters(self) -> None:
         try:
-            counts = await self._inspector.dead_letters()
-            missing = await self._inspector.missing()
+            counts = await self._cluster.inspector.dead_letters()
+            missing = await self._cluster.inspector.missing()
         except (
             CometError
         ):  # The lag's poll has just shown why, or the dashboard's user has no right to it.
@@ -309,7 +310,7 @@ class Watcher:
         """Let the doctor examine the cluster once, for `findings`; a failure is not raised."""
         try:
             ignored = self._settings.ignored()
-            found = await self._inspector.examine()
+            found = await self._cluster.inspector.examine()
             self._findings = [each for each in found if each not in ignored]
         except CometError:  # `troubles` or the page Doctor says what is wrong.
             self._findings = None

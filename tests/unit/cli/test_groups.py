@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cometmq import MessageQueue
-from cometmq.admin import GroupConfig, GroupState, QueueProgress, Total
+from cometmq.admin import GroupConfig, GroupState, OffsetMove, QueueProgress, Total
 from cometmq.cli.groups import group_line, progress_lines
-from cometmq.cli.offsets import MoveLine, export_json, move_lines, read_export, said_of
+from cometmq.cli.offsets import MoveLine, export_json, read_export, said_of
 
 QUEUE = MessageQueue("orders", "a", 1)
 RETRY = MessageQueue("%RETRY%billing", "a", 0)
@@ -45,16 +45,14 @@ def test_a_group_ahead_of_its_queue_lacks_nothing() -> None:
 
 
 def test_moves_say_what_is_passed_over_and_what_comes_again() -> None:
-    other = MessageQueue("orders", "a", 2)
-    lines = move_lines({other: 2, QUEUE: 7}, {QUEUE: 4, other: 9})
-    assert lines == [
+    lines = [
         MoveLine("orders", "a", 1, 4, 7, 3),
         MoveLine("orders", "a", 2, 9, 2, -7),
     ]
     assert said_of("g", lines) == (
         "Reset group g? It skips 3 messages and consumes 7 messages again."
     )
-    assert move_lines({QUEUE: 7}, {QUEUE: None}) == [MoveLine("orders", "a", 1, None, 7, None)]
+    assert [OffsetMove(QUEUE, each, 7).skipped for each in (4, 9, None)] == [3, -2, None]
 
 
 def test_an_export_is_read_again() -> None:

@@ -15,6 +15,10 @@ class Cluster:
         self.names = list(names)
         self.polls = 0
 
+    @property
+    def inspector(self) -> Cluster:
+        return self
+
     async def brokers(self) -> list[BrokerState]:
         self.polls += 1
         runtime = {"polls": str(self.polls)}

@@ -8,32 +8,27 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from cometmq.client.admin.absent import missing_brokers
 from cometmq.client.admin.copies import ask_replicas
-from cometmq.client.admin.group_offsets import GroupOffsetAdmin
+from cometmq.client.admin.groups import AsyncGroupAdmin
 from cometmq.client.admin.kv import check_kv_value
+from cometmq.client.admin.offsets import AsyncOffsetAdmin
 from cometmq.client.admin.queries import MessageQueries
 from cometmq.client.admin.roles import Promotion, Roles
-from cometmq.client.admin.states import group_not_found
 from cometmq.client.admin.topics import AsyncTopicAdmin
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.broker import BrokerApi
 from cometmq.client.api.messages import MessageApi
-from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.lifecycle import AsyncClient
 from cometmq.client.results import Replica
 from cometmq.client.settings import ClientSettings
 from cometmq.codec.bodies.cluster import ClusterInfo
-from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
-from cometmq.codec.bodies.stats import QueueProgress
 from cometmq.codec.recall_handle import decode_recall_handle
-from cometmq.model.errors import BrokerNotFound, GroupNotFound
+from cometmq.model.errors import BrokerNotFound
 from cometmq.model.group import GroupConfig
 from cometmq.model.message import StoredMessage
-from cometmq.model.names import check_group
 from cometmq.model.namespace import NO_NAMESPACE
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import BrokerData
@@ -65,11 +60,9 @@ class AsyncAdmin(AsyncClient):
         instance: ClientInstance | None = None,
     ) -> None:
         super().__init__(nameservers, settings, instance)
-        self._offsets = OffsetApi(self._instance)
         self._brokers = BrokerApi(self._instance)
         self._messages = MessageApi(self._instance)
         self._queries = MessageQueries(self._instance)
-        self._moves = GroupOffsetAdmin(self._instance)
 
     # --- names
 
@@ -110,6 +103,16 @@ class AsyncAdmin(AsyncClient):
     def topics(self) -> AsyncTopicAdmin:
         """The topics of the cluster."""
         return AsyncTopicAdmin(self)
+
+    @property
+    def groups(self) -> AsyncGroupAdmin:
+        """The consumer groups of the cluster."""
+        return AsyncGroupAdmin(self)
+
+    @property
+    def offsets(self) -> AsyncOffsetAdmin:
+        """The offsets of consumer groups."""
+        return AsyncOffsetAdmin(self)
 
     # --- clusters
 
@@ -289,156 +292,6 @@ class AsyncAdmin(AsyncClient):
         self._check_running()
         return self._short_message(await self._queries.view(offset_message_id))
 
-    # --- groups
-
-    async def create_group(self, group: GroupConfig, *, cluster: str | None = None) -> None:
-        """Create a consumer group, or change its settings, at every master of the cluster, or of all clusters.
-
-        Raises RequestError if the name is invalid, and BrokerNotFound if there is no such master.
-        """
-        check_group(group.name)
-        group = replace(group, name=self._full(group.name))
-        await self._each_master(
-            lambda address: self._brokers.create_group(address, group), cluster
-        )
-
-    async def change_group(
-        self, group: str, changes: Mapping[str, Any]
-    ) -> dict[str, GroupConfig]:
-        """Change fields of `GroupConfig`, except the name, at each master that has a group; return the results by broker name.
-
-        Raises BrokerNotFound without a master, GroupNotFound if none has the group, SettingsError for another field.
-        """
-        name, group = group, self._full(group)
-        changed = await self._each_master(
-            lambda address: self._brokers.change_group(address, group, changes), None
-        )
-        if not any(changed.values()):
-            raise GroupNotFound(
-                f"no broker has the settings of group {in_quotes(name)}; create it with cometmq group create or "
-                "Admin.create_group"
-            )
-        return self._short_configs(changed)
-
-    async def delete_group(
-        self, group: str, *, delete_offsets: bool = True, cluster: str | None = None
-    ) -> None:
-        """Delete a consumer group and, unless `delete_offsets` is False, its offsets (in CometMQ also its own retry topics).
-
-        Raises BrokerNotFound if no master is registered.
-        """
-        group = self._full(group)
-        await self._each_master(
-            lambda address: self._brokers.delete_group(address, group, offsets=delete_offsets),
-            cluster,
-        )
-
-    async def groups(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
-        """Return all consumer groups of the namespace by name; if masters differ, with the settings of the last one.
-
-        Raises BrokerNotFound if no master is registered.
-        """
-        found: dict[str, GroupConfig] = {}
-        for groups in (await self._each_master(self._brokers.groups, cluster)).values():
-            found.update(groups)
-        return {
-            name: replace(found[self._namespace.wrap(name)], name=name)
-            for name in self._own(found)
-        }
-
-    async def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
-        """Return a group's committed offset in each queue of a topic; without one None, or 0 in a queue that counts as new.
-
-        Raises TopicNotFound if the nameserver has no route of the topic.
-        """
-        queues = (await self._live.known(self._full(topic))).read_queues
-        found = await self._offsets.committed_offsets(self._full(group), queues)
-        return self._short_queues(dict(zip(queues, all_of(found.values()), strict=True)))
-
-    async def group_progress(
-        self, group: str, topic: str | None = None
-    ) -> dict[MessageQueue, QueueProgress]:
-        """Return the offsets, lag and times of a group by queue, as brokers report them, of a topic or of all its topics.
-
-        A broker group without a master is answered for by its slave of the lowest id. Raises BrokerNotFound without any
-        broker, or if the nameserver remembers a broker that left and may have more queues; `Inspector.group` then returns
-        what is known. Queues of brokers that RocketMQ's nameserver has forgotten are missing in the result.
-        """
-        group = self._full(group)
-        topic = topic and self._full(topic)
-        for broker in await missing_brokers(self._live):
-            if topic is None or broker.has_any([topic]):
-                raise BrokerNotFound(
-                    f"the offsets of group {in_quotes(group)} are not known for all queues: {broker}; start that "
-                    "broker, or see what is known (cometmq group show, Inspector.group)"
-                )
-        api = self._live.nameserver_api
-        addresses = await api.readable_brokers()
-        if not addresses:
-            addresses = await api.masters()  # Raises an error that no broker is registered.
-        answers = await side_by_side(
-            lambda address: self._brokers.progress(address, group, topic), addresses.values()
-        )
-        return self._short_queues(
-            {queue: each for queues in all_of(answers) for queue, each in queues.items()}
-        )
-
-    async def lag(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
-        """Return a group's number of unconsumed messages by queue, as in `group_progress`, also for queues without an offset.
-
-        Args:
-            group: The consumer group.
-            topic: Topic of the queues; None: all topics in which it has offsets, or (not with Java brokers) that its
-                members subscribe to.
-
-        Raises:
-            GroupNotFound: No broker knows the group; a misspelt group thus does not seem to be without a backlog.
-            BrokerNotFound: No broker is registered, or one that may have more queues has left.
-        """
-        progress = await self.group_progress(group, topic)
-        if not progress and self._namespace.unwrap(group) not in await self.groups():
-            raise group_not_found(group)
-        return {queue: each.lag for queue, each in progress.items()}
-
-    async def reset_offsets(
-        self, group: str, topic: str, timestamp_ms: int | None
-    ) -> dict[MessageQueue, int]:
-        """Move a group in all queues of a topic to a time, where its members continue; return the new offset by queue.
-
-        Args:
-            group: The consumer group.
-            topic: Topic of the queues.
-            timestamp_ms: Go on at the first message stored at or after this time, ms since 1970; 0: the first; None:
-                the end.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
-            BrokerNotFound: A broker of the topic has no master at the moment.
-            BrokerRefused: A broker refuses, for example because it does not know the group.
-        """
-        return self._short_queues(
-            await self._moves.reset(self._full(group), self._full(topic), timestamp_ms)
-        )
-
-    async def offsets_at(self, topic: str, timestamp_ms: int | None) -> dict[MessageQueue, int]:
-        """Return the offsets to which `reset_offsets` would move a group, by queue, without moving it.
-
-        Raises TopicNotFound if the nameserver has no route of the topic.
-        """
-        return self._short_queues(await self._moves.at(self._full(topic), timestamp_ms))
-
-    async def set_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Move a group to given offsets (the next to consume, by queue); connected members continue there.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of a topic.
-            RequestError: A queue or offset does not exist, or a broker cannot move members; others may have moved theirs.
-        """
-        await self._moves.put(
-            self._full(group),
-            {self._namespace.wrap_queue(queue): each for queue, each in offsets.items()},
-        )
-
     async def recall(self, handle: str) -> str:
         """Cancel a message that waits for its delivery time, and return the message id in the handle.
 
@@ -459,34 +312,6 @@ class AsyncAdmin(AsyncClient):
                 "of this cluster?"
             )
         return await self._messages.recall(_address(broker), told.topic, handle)
-
-    async def consumer_connections(self, group: str) -> dict[str, ConsumerConnections]:
-        """Return the members of a consumer group that are connected to each master, by broker name.
-
-        Masters without a member are left out. Raises BrokerNotFound if no master is registered.
-        """
-        group = self._full(group)
-        seen = await self._each_master(
-            lambda address: self._brokers.consumer_connections(address, group), None
-        )
-        return {
-            name: replace(
-                members, subscriptions=self._short_subscriptions(members.subscriptions)
-            )
-            for name, members in seen.items()
-            if members is not None
-        }
-
-    async def producer_connections(self, group: str) -> dict[str, tuple[ClientConnection, ...]]:
-        """Return the members of a producer group that are connected to each master, by broker name.
-
-        Masters without a member are left out. Raises BrokerNotFound if no master is registered.
-        """
-        group = self._full(group)
-        seen = await self._each_master(
-            lambda address: self._brokers.producer_connections(address, group), None
-        )
-        return {name: members for name, members in seen.items() if members}
 
 
 def _address(broker: BrokerData) -> str:

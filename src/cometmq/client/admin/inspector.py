@@ -15,25 +15,18 @@ from cometmq.client.admin.explain import Explainer, Explanation
 from cometmq.client.admin.facts import LAG_DEFAULT, WAIT_MS_DEFAULT, Symptom
 from cometmq.client.admin.states import (
     BrokerState,
-    ClusterProducers,
-    GroupState,
     States,
-    group_not_found,
 )
-from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.broker import BrokerApi, SettingsReport
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.lifecycle import AsyncClient
 from cometmq.client.settings import ClientSettings
-from cometmq.codec.bodies.conflicts import Conflict
-from cometmq.codec.bodies.running import RunningState
 from cometmq.codec.bodies.stats import StatsWindows
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import decode_message_id
-from cometmq.model.errors import BrokerNotFound, CometError, SettingsError
+from cometmq.model.errors import BrokerNotFound, SettingsError
 from cometmq.model.message import StoredMessage
 from cometmq.model.namespace import namespace_of
-from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
 from cometmq.model.text import in_quotes
 
@@ -115,47 +108,6 @@ class AsyncInspector(AsyncClient):
         """Return the broker groups that left and that the nameserver remembers; empty if it returns no valid list, as RocketMQ's."""
         return await self._states.missing()
 
-    async def groups(self) -> list[GroupState]:
-        """Return the consumer groups that the brokers know, with lag and members, sorted by name."""
-        return await self._states.groups()
-
-    async def group(self, group: str) -> GroupState:
-        """Return one consumer group, with members and lag by queue; raise GroupNotFound if no broker that answers knows it."""
-        state = await self._states.group(group)
-        if not state.is_known:
-            raise group_not_found(group, state.absent)
-        return state
-
-    async def some_groups(self, groups: Sequence[str]) -> list[GroupState | CometError]:
-        """Return the state of some consumer groups, in their order, or the error that `group` would raise for one.
-
-        It takes fewer requests than `group` for each, and fewer bytes than `groups`. Raises the error of the nameserver,
-        or of a broker that refuses to list its groups.
-        """
-        return [
-            group_not_found(name, state.absent)
-            if isinstance(state, GroupState) and not state.is_known
-            else state
-            for name, state in zip(groups, await self._states.some_groups(groups), strict=True)
-        ]
-
-    async def producers(self) -> ClusterProducers:
-        """Return the connected members of all producer groups; requires an administrator's rights.
-
-        Raises BrokerNotFound if no master is registered, NetError if none answers, and BrokerRefused if one refuses.
-        """
-        return await self._states.producers()
-
-    async def running(
-        self, group: str, client_id: str, *, stacks: bool = False
-    ) -> RunningState:
-        """Return the state that a member of a group reports; with `stacks`, also the stacks of its threads.
-
-        The masters are asked in turn until one returns it. If none does, raises BrokerRefused if a master refuses, for
-        example because it does not know the member or the member is silent, and NetError if no master answers.
-        """
-        return await self._states.running(group, client_id, stacks=stacks)
-
     # --- diagnosis
 
     async def examine(
@@ -189,34 +141,6 @@ class AsyncInspector(AsyncClient):
             NetError, BrokerRefused, CodecError: The cluster cannot be queried.
         """
         return await Explainer(self._live).explain(message_id, group, topic)
-
-    async def conflicts(self, group: str | None = None) -> list[Conflict]:
-        """Return conflicts between a group's members: different subscriptions or message models, or a shared client id.
-
-        Java brokers refuse this request (BrokerRefused).
-
-        Args:
-            group: The consumer group; None: all groups.
-        """
-        found: dict[Conflict, None] = {}
-        addresses = (await self._live.nameserver_api.readable_brokers()).values()
-        for conflicts in all_of(
-            await side_by_side(lambda address: self._api.conflicts(address, group), addresses)
-        ):
-            found.update(dict.fromkeys(conflicts))
-        return list(found)
-
-    async def queue_locks(
-        self, group: str | None = None
-    ) -> dict[tuple[str, MessageQueue], str]:
-        """Return the client ids that hold queue locks, by group and queue; raise BrokerRefused for a Java broker."""
-        found: dict[tuple[str, MessageQueue], str] = {}
-        addresses = (await self._live.nameserver_api.readable_brokers()).values()
-        for locks in all_of(
-            await side_by_side(lambda address: self._api.queue_locks(address, group), addresses)
-        ):
-            found.update(locks)
-        return found
 
     # --- dead letters
 

@@ -200,7 +200,7 @@ def group_not_found(group: str, absent: Iterable[AbsentBroker] = ()) -> GroupNot
     """Return the error for a group that no broker has; its text also names the `absent` brokers, which left or do not answer."""
     unasked = "".join(f"; {each}" for each in absent)
     return GroupNotFound(
-        f"no broker has the consumer group {in_quotes(group)}: create it (cometmq group create, Admin.create_group), "
+        f"no broker has the consumer group {in_quotes(group)}: create it (cometmq group create, Admin.groups.create), "
         f"or start a member{unasked}"
     )
 

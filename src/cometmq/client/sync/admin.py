@@ -1,20 +1,17 @@
 """The blocking `Admin`: made by tools/sync_facade.py from cometmq.client.admin.admin; do not edit."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from cometmq.client.admin.admin import AsyncAdmin
 from cometmq.client.admin.roles import Promotion
 from cometmq.client.results import Replica
 from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.client import BlockingClient
+from cometmq.client.sync.groups import GroupAdmin
+from cometmq.client.sync.offsets import OffsetAdmin
 from cometmq.client.sync.topics import TopicAdmin
 from cometmq.codec.bodies.cluster import ClusterInfo
-from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
-from cometmq.codec.bodies.stats import QueueProgress
-from cometmq.model.group import GroupConfig
 from cometmq.model.message import StoredMessage
-from cometmq.model.queue import MessageQueue
 
 
 class Admin(BlockingClient[AsyncAdmin]):
@@ -37,6 +34,16 @@ class Admin(BlockingClient[AsyncAdmin]):
     def topics(self) -> TopicAdmin:
         """The topics of the cluster."""
         return TopicAdmin(self._portal, self._client.topics)
+
+    @property
+    def groups(self) -> GroupAdmin:
+        """The consumer groups of the cluster."""
+        return GroupAdmin(self._portal, self._client.groups)
+
+    @property
+    def offsets(self) -> OffsetAdmin:
+        """The offsets of consumer groups."""
+        return OffsetAdmin(self._portal, self._client.offsets)
 
     def cluster(self) -> ClusterInfo:
         """Return the clusters with their brokers that the nameserver knows."""
@@ -207,121 +214,6 @@ class Admin(BlockingClient[AsyncAdmin]):
         result: StoredMessage = self._portal.call(self._client.view_message, offset_message_id)
         return result
 
-    def create_group(self, group: GroupConfig, *, cluster: str | None = None) -> None:
-        """Create a consumer group, or change its settings, at every master of the cluster, or of all clusters.
-
-        Raises RequestError if the name is invalid, and BrokerNotFound if there is no such master.
-        """
-        self._portal.call(self._client.create_group, group, cluster=cluster)
-
-    def change_group(self, group: str, changes: Mapping[str, Any]) -> dict[str, GroupConfig]:
-        """Change fields of `GroupConfig`, except the name, at each master that has a group; return the results by broker name.
-
-        Raises BrokerNotFound without a master, GroupNotFound if none has the group, SettingsError for another field.
-        """
-        result: dict[str, GroupConfig] = self._portal.call(
-            self._client.change_group, group, changes
-        )
-        return result
-
-    def delete_group(
-        self, group: str, *, delete_offsets: bool = True, cluster: str | None = None
-    ) -> None:
-        """Delete a consumer group and, unless `delete_offsets` is False, its offsets (in CometMQ also its own retry topics).
-
-        Raises BrokerNotFound if no master is registered.
-        """
-        self._portal.call(
-            self._client.delete_group, group, delete_offsets=delete_offsets, cluster=cluster
-        )
-
-    def groups(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
-        """Return all consumer groups of the namespace by name; if masters differ, with the settings of the last one.
-
-        Raises BrokerNotFound if no master is registered.
-        """
-        result: dict[str, GroupConfig] = self._portal.call(self._client.groups, cluster=cluster)
-        return result
-
-    def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
-        """Return a group's committed offset in each queue of a topic; without one None, or 0 in a queue that counts as new.
-
-        Raises TopicNotFound if the nameserver has no route of the topic.
-        """
-        result: dict[MessageQueue, int | None] = self._portal.call(
-            self._client.group_offsets, group, topic
-        )
-        return result
-
-    def group_progress(
-        self, group: str, topic: str | None = None
-    ) -> dict[MessageQueue, QueueProgress]:
-        """Return the offsets, lag and times of a group by queue, as brokers report them, of a topic or of all its topics.
-
-        A broker group without a master is answered for by its slave of the lowest id. Raises BrokerNotFound without any
-        broker, or if the nameserver remembers a broker that left and may have more queues; `Inspector.group` then returns
-        what is known. Queues of brokers that RocketMQ's nameserver has forgotten are missing in the result.
-        """
-        result: dict[MessageQueue, QueueProgress] = self._portal.call(
-            self._client.group_progress, group, topic
-        )
-        return result
-
-    def lag(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
-        """Return a group's number of unconsumed messages by queue, as in `group_progress`, also for queues without an offset.
-
-        Args:
-            group: The consumer group.
-            topic: Topic of the queues; None: all topics in which it has offsets, or (not with Java brokers) that its
-                members subscribe to.
-
-        Raises:
-            GroupNotFound: No broker knows the group; a misspelt group thus does not seem to be without a backlog.
-            BrokerNotFound: No broker is registered, or one that may have more queues has left.
-        """
-        result: dict[MessageQueue, int] = self._portal.call(self._client.lag, group, topic)
-        return result
-
-    def reset_offsets(
-        self, group: str, topic: str, timestamp_ms: int | None
-    ) -> dict[MessageQueue, int]:
-        """Move a group in all queues of a topic to a time, where its members continue; return the new offset by queue.
-
-        Args:
-            group: The consumer group.
-            topic: Topic of the queues.
-            timestamp_ms: Go on at the first message stored at or after this time, ms since 1970; 0: the first; None:
-                the end.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
-            BrokerNotFound: A broker of the topic has no master at the moment.
-            BrokerRefused: A broker refuses, for example because it does not know the group.
-        """
-        result: dict[MessageQueue, int] = self._portal.call(
-            self._client.reset_offsets, group, topic, timestamp_ms
-        )
-        return result
-
-    def offsets_at(self, topic: str, timestamp_ms: int | None) -> dict[MessageQueue, int]:
-        """Return the offsets to which `reset_offsets` would move a group, by queue, without moving it.
-
-        Raises TopicNotFound if the nameserver has no route of the topic.
-        """
-        result: dict[MessageQueue, int] = self._portal.call(
-            self._client.offsets_at, topic, timestamp_ms
-        )
-        return result
-
-    def set_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Move a group to given offsets (the next to consume, by queue); connected members continue there.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of a topic.
-            RequestError: A queue or offset does not exist, or a broker cannot move members; others may have moved theirs.
-        """
-        self._portal.call(self._client.set_offsets, group, offsets)
-
     def recall(self, handle: str) -> str:
         """Cancel a message that waits for its delivery time, and return the message id in the handle.
 
@@ -335,24 +227,4 @@ class Admin(BlockingClient[AsyncAdmin]):
             BrokerRefused: The broker refuses, for example as recallMessageEnable is false or the message is due.
         """
         result: str = self._portal.call(self._client.recall, handle)
-        return result
-
-    def consumer_connections(self, group: str) -> dict[str, ConsumerConnections]:
-        """Return the members of a consumer group that are connected to each master, by broker name.
-
-        Masters without a member are left out. Raises BrokerNotFound if no master is registered.
-        """
-        result: dict[str, ConsumerConnections] = self._portal.call(
-            self._client.consumer_connections, group
-        )
-        return result
-
-    def producer_connections(self, group: str) -> dict[str, tuple[ClientConnection, ...]]:
-        """Return the members of a producer group that are connected to each master, by broker name.
-
-        Masters without a member are left out. Raises BrokerNotFound if no master is registered.
-        """
-        result: dict[str, tuple[ClientConnection, ...]] = self._portal.call(
-            self._client.producer_connections, group
-        )
         return result

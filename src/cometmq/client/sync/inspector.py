@@ -7,16 +7,12 @@ from cometmq.client.admin.dead_letters import DeadLetterCount
 from cometmq.client.admin.explain import Explanation
 from cometmq.client.admin.facts import LAG_DEFAULT, WAIT_MS_DEFAULT, Symptom
 from cometmq.client.admin.inspector import AsyncInspector
-from cometmq.client.admin.states import BrokerState, ClusterProducers, GroupState
+from cometmq.client.admin.states import BrokerState
 from cometmq.client.api.broker import SettingsReport
 from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.client import BlockingClient
-from cometmq.codec.bodies.conflicts import Conflict
-from cometmq.codec.bodies.running import RunningState
 from cometmq.codec.bodies.stats import StatsWindows
-from cometmq.model.errors import CometError
 from cometmq.model.message import StoredMessage
-from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
 
 
@@ -69,46 +65,6 @@ class Inspector(BlockingClient[AsyncInspector]):
         result: list[AbsentBroker] = self._portal.call(self._client.missing)
         return result
 
-    def groups(self) -> list[GroupState]:
-        """Return the consumer groups that the brokers know, with lag and members, sorted by name."""
-        result: list[GroupState] = self._portal.call(self._client.groups)
-        return result
-
-    def group(self, group: str) -> GroupState:
-        """Return one consumer group, with members and lag by queue; raise GroupNotFound if no broker that answers knows it."""
-        result: GroupState = self._portal.call(self._client.group, group)
-        return result
-
-    def some_groups(self, groups: Sequence[str]) -> list[GroupState | CometError]:
-        """Return the state of some consumer groups, in their order, or the error that `group` would raise for one.
-
-        It takes fewer requests than `group` for each, and fewer bytes than `groups`. Raises the error of the nameserver,
-        or of a broker that refuses to list its groups.
-        """
-        result: list[GroupState | CometError] = self._portal.call(
-            self._client.some_groups, groups
-        )
-        return result
-
-    def producers(self) -> ClusterProducers:
-        """Return the connected members of all producer groups; requires an administrator's rights.
-
-        Raises BrokerNotFound if no master is registered, NetError if none answers, and BrokerRefused if one refuses.
-        """
-        result: ClusterProducers = self._portal.call(self._client.producers)
-        return result
-
-    def running(self, group: str, client_id: str, *, stacks: bool = False) -> RunningState:
-        """Return the state that a member of a group reports; with `stacks`, also the stacks of its threads.
-
-        The masters are asked in turn until one returns it. If none does, raises BrokerRefused if a master refuses, for
-        example because it does not know the member or the member is silent, and NetError if no master answers.
-        """
-        result: RunningState = self._portal.call(
-            self._client.running, group, client_id, stacks=stacks
-        )
-        return result
-
     def examine(
         self, *, lag_max: int = LAG_DEFAULT, wait_ms: int = WAIT_MS_DEFAULT
     ) -> list[Symptom]:
@@ -142,24 +98,6 @@ class Inspector(BlockingClient[AsyncInspector]):
         """
         result: Explanation = self._portal.call(
             self._client.explain, message_id, group, topic=topic
-        )
-        return result
-
-    def conflicts(self, group: str | None = None) -> list[Conflict]:
-        """Return conflicts between a group's members: different subscriptions or message models, or a shared client id.
-
-        Java brokers refuse this request (BrokerRefused).
-
-        Args:
-            group: The consumer group; None: all groups.
-        """
-        result: list[Conflict] = self._portal.call(self._client.conflicts, group)
-        return result
-
-    def queue_locks(self, group: str | None = None) -> dict[tuple[str, MessageQueue], str]:
-        """Return the client ids that hold queue locks, by group and queue; raise BrokerRefused for a Java broker."""
-        result: dict[tuple[str, MessageQueue], str] = self._portal.call(
-            self._client.queue_locks, group
         )
         return result
 

@@ -48,7 +48,7 @@ async def show_groups(request: PageRequest) -> Response:
     is_all = bool(request.fields.get("all"))
     groups = [
         each
-        for each in await request.inspector.groups()
+        for each in await request.admin.groups.list()
         if find.lower() in each.name.lower() and (is_all or not is_system_group(each.name))
     ]
     groups.sort(key=lambda each: (_ORDERS[sort](each), each.name))
@@ -96,7 +96,7 @@ async def known_group(request: PageRequest) -> GroupState:
     """Return the state of the consumer group that a request names. Raises PageMissing if no broker that answers has it."""
     name = needed(request.fields, "name", "group")
     try:
-        return await request.inspector.group(name)
+        return await request.admin.groups.show(name)
     except GroupNotFound:
         raise PageMissing(
             f"No broker has a group {in_quotes(name, 100)}. A group exists after it was created or after its first "
@@ -107,7 +107,7 @@ async def known_group(request: PageRequest) -> GroupState:
 async def _conflicts(request: PageRequest, group: str) -> Sequence[Conflict]:
     """Return the conflicts between a group's members; empty if the query fails, as it does with a Java broker."""
     try:
-        return await request.inspector.conflicts(group)
+        return await request.admin.groups.conflicts(group)
     except CometError:
         return ()
 
@@ -117,7 +117,7 @@ async def show_member(request: PageRequest) -> Response:
     group = needed(request.fields, "name", "group")
     client_id = needed(request.fields, "client", "member")
     stacks = bool(request.fields.get("stacks"))
-    state = await request.inspector.running(group, client_id, stacks=stacks)
+    state = await request.admin.groups.running(group, client_id, stacks=stacks)
     return request.page(
         "member.html",
         client_id,
@@ -139,10 +139,10 @@ async def show_new_group(request: PageRequest) -> Response:
 async def create_group(request: PageRequest) -> Response:
     """Create the group of a form at every master; return a redirect to its page. Raises WrongInput if a master has it."""
     request.subject = name = needed(request.fields, "name", "group")
-    if name in await request.admin.groups():
+    if name in await request.admin.groups.configs():
         raise WrongInput(f"The group {in_quotes(name, 100)} exists; change it on its own page.")
     new = GroupConfig(name)
-    await request.admin.create_group(replace(new, **_settings(request, new)))
+    await request.admin.groups.create(replace(new, **_settings(request, new)))
     return request.go("/group", f"The group {name} is created.", name=name)
 
 
@@ -153,7 +153,7 @@ async def change_group(request: PageRequest) -> Response:
     """
     request.subject = name = needed(request.fields, "name", "group")
     try:
-        before = next(iter((await request.inspector.group(name)).configs.values()), None)
+        before = next(iter((await request.admin.groups.show(name)).configs.values()), None)
     except GroupNotFound:
         before = None
     if before is None:
@@ -164,7 +164,7 @@ async def change_group(request: PageRequest) -> Response:
         for field, value in _settings(request, before).items()
         if value != getattr(before, field)
     }
-    await request.admin.change_group(name, changes)
+    await request.admin.groups.set(name, changes)
     return request.go("/group", f"The group {name} is changed.", name=name)
 
 
@@ -200,7 +200,7 @@ async def delete_group(request: PageRequest) -> Response:
         raise WrongInput(
             f"The group {in_quotes(name, 100)} was not deleted: enter its name to confirm."
         )
-    await request.admin.delete_group(name)
+    await request.admin.groups.delete(name)
     return request.go("/groups", f"The group {name} is deleted, with its offsets.")
 
 

@@ -1,12 +1,9 @@
 """Web pages to reset a group's offsets in a topic: a preview of each queue, then the reset."""
 
 import asyncio
-from typing import NamedTuple
 
 from starlette.responses import Response
 
-from cometmq import MessageQueue
-from cometmq.admin import QueueProgress
 from cometmq.dashboard.escaping import moment
 from cometmq.dashboard.inputs import WrongInput, needed, text_of, time_of
 from cometmq.dashboard.page_request import Page, PageRequest
@@ -16,32 +13,15 @@ from cometmq.model.text import in_quotes, plural
 EARLIEST, LATEST, TIME = "earliest", "latest", "time"
 
 
-class QueueMove(NamedTuple):
-    """A group's move in one queue: committed offset (None: none), new offset, and first and end offset of the queue."""
-
-    queue: MessageQueue
-    now: int | None
-    then: int
-    first: int
-    end: int
-
-    @property
-    def again(self) -> int | None:
-        """Number of offsets by which the group moves back; negative if forward, None without a committed offset."""
-        return None if self.now is None else self.now - self.then
-
-
 async def show_preview(request: PageRequest) -> Response:
     """Return the HTML page with the moves that a reset would make now in each readable queue of a topic; it changes nothing."""
     state = await known_group(request)
     topic = needed(request.fields, "topic", "topic")
     to, timestamp_ms = _target(request)
-    queues = await request.cluster.puller.queues(topic)
-    moves = await asyncio.gather(
-        *(
-            _move(request, queue, _now(state.progress.get(queue)), timestamp_ms)
-            for queue in queues
-        )
+    offsets = request.admin.offsets
+    held, moves = await asyncio.gather(
+        request.admin.topics.offsets(topic),
+        offsets.moves(state.name, await offsets.at(topic, timestamp_ms)),
     )
     return request.page(
         "reset.html",
@@ -52,26 +32,8 @@ async def show_preview(request: PageRequest) -> Response:
         to=to,
         time="" if to != TIME else text_of(request.fields, "time"),
         where=_words(to, timestamp_ms),
-        moves=moves,
+        moves=[(each, held[each.queue]) for each in moves if each.queue in held],
     )
-
-
-def _now(progress: QueueProgress | None) -> int | None:
-    return progress.consumer_offset if progress is not None and progress.is_committed else None
-
-
-async def _move(
-    request: PageRequest, queue: MessageQueue, now: int | None, timestamp_ms: int | None
-) -> QueueMove:
-    puller = request.cluster.puller
-    first, end = await asyncio.gather(puller.min_offset(queue), puller.max_offset(queue))
-    if timestamp_ms is None:
-        then = end
-    elif timestamp_ms == 0:
-        then = first
-    else:
-        then = await puller.offset_by_time(queue, timestamp_ms)
-    return QueueMove(queue, now, min(max(then, first), end), first, end)
 
 
 async def reset(request: PageRequest) -> Response:
@@ -80,7 +42,7 @@ async def reset(request: PageRequest) -> Response:
     topic = needed(request.fields, "topic", "topic")
     request.subject = f"{name} in {topic}"
     to, timestamp_ms = _target(request)
-    moved = await request.admin.reset_offsets(name, topic, timestamp_ms)
+    moved = await request.admin.offsets.reset(name, topic, timestamp_ms)
     return request.go(
         "/group",
         f"The group {name} continues {_words(to, timestamp_ms)} in {len(moved)} {plural(len(moved), 'queue')} of "

@@ -102,7 +102,7 @@ async def _show_delayed(request: PageRequest, kind: str) -> Response:
 async def _of_halves(request: PageRequest) -> list[QueueSlice]:
     """Return the offsets of half messages that the broker's own check has not passed yet, a range for each queue."""
     puller = request.cluster.puller
-    passed = await request.admin.group_offsets(TRANSACTION_GROUP, HALF_TOPIC)
+    passed = await request.admin.offsets.committed(TRANSACTION_GROUP, HALF_TOPIC)
     whole = await asyncio.gather(*(time_slice(puller, each, None, None) for each in passed))
     return [
         each._replace(begin=min(max(passed[each.queue] or 0, each.begin), each.end))
