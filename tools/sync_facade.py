@@ -43,8 +43,12 @@ MODULES = (
     "admin.topics",
     "admin.groups",
     "admin.offsets",
+    "admin.messages",
+    "admin.dead_letter_admin",
+    "admin.transactions",
+    "admin.brokers",
+    "admin.health",
     "admin.admin",
-    "admin.inspector",
     "admin.replay_claims",
 )
 PREFIX = "Async"
@@ -64,6 +68,11 @@ NOUNS = {
     "AsyncTopicAdmin": "topics",
     "AsyncGroupAdmin": "groups",
     "AsyncOffsetAdmin": "offsets",
+    "AsyncMessageAdmin": "messages",
+    "AsyncDeadLetterAdmin": "dead_letter_admin",
+    "AsyncTransactionAdmin": "transactions",
+    "AsyncBrokerAdmin": "brokers",
+    "AsyncHealthAdmin": "health",
 }
 # Types that only make sense on a loop.
 UNTRANSLATED = re.compile(r"\b(?:Async\w+|Awaitable|Coroutine|asyncio\.\w+)\b")
@@ -74,7 +83,7 @@ WORDS = (
     (re.compile(r"\bawait "), ""),
     (
         re.compile(
-            r"\bAsync(?=Producer|PushConsumer|PullConsumer|SimpleConsumer|Admin|TopicAdmin|GroupAdmin|OffsetAdmin|Transaction|Inspector|ReplayClaims|QueueReader|EncodedProducer)"
+            r"\bAsync(?=Producer|PushConsumer|PullConsumer|SimpleConsumer|Admin|TopicAdmin|GroupAdmin|OffsetAdmin|MessageAdmin|DeadLetterAdmin|TransactionAdmin|BrokerAdmin|HealthAdmin|Transaction|ReplayClaims|QueueReader|EncodedProducer)"
         ),
         "",
     ),

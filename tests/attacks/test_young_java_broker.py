@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cometmq.admin import Inspector
+from cometmq import Admin
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import BrokerRefused
 from tests.support.strange_server import Asked, StrangeServer
@@ -49,8 +49,8 @@ def refused_at_first(server: StrangeServer, *, times: int, remark: str) -> None:
 
 def test_a_broker_that_has_just_started_is_asked_again(server):
     refused_at_first(server, times=2, remark=TOO_YOUNG)
-    with Inspector(server.address) as inspector:
-        (state,) = inspector.brokers()
+    with Admin(server.address) as admin:
+        (state,) = admin.brokers.list()
         assert state.runtime == {"bootTimestamp": "1700000000000"}
         assert state.error is None
     assert server.counts[NUMBERS] == 3
@@ -59,8 +59,8 @@ def test_a_broker_that_has_just_started_is_asked_again(server):
 def test_another_refusal_is_told_at_once(server):
     refused_at_first(server, times=2, remark="java.lang.NullPointerException")
     with (
-        Inspector(server.address) as inspector,
+        Admin(server.address) as admin,
         pytest.raises(BrokerRefused, match="NullPointerException"),
     ):
-        inspector.runtime("a")
+        admin.brokers.runtime("a")
     assert server.counts[NUMBERS] == 1

@@ -128,7 +128,7 @@ def group(folder: Path) -> Iterator[tuple[str, list[processes.Program]]]:
 
 def master_of(names: str) -> str | None:
     with Admin(names) as admin:
-        group = admin.cluster().brokers.get("broker-a")
+        group = admin.brokers.cluster().brokers.get("broker-a")
     return None if group is None else group.addresses.get(0)
 
 
@@ -208,7 +208,7 @@ def kept_role(folder: Path) -> tuple[str, str]:
 
 def role_of(program: processes.Program, names: str) -> str:
     with Admin(names) as admin:
-        members = {each.address: each for each in admin.replicas()}
+        members = {each.address: each for each in admin.brokers.replicas()}
     status = members[program.address].status
     assert status is not None
     return "master" if status.is_master else "slave"
@@ -248,6 +248,6 @@ def try_to_promote(names: str) -> None:
     """One of the two may be killed meanwhile."""
     with Admin(names) as admin:
         try:
-            admin.promote("broker-a")
+            admin.brokers.promote("broker-a")
         except CometError as error:
             print(f"the promotion failed: {error}")

@@ -43,7 +43,7 @@ def test_dead_letters_are_replayed_once(admin, nameserver, special):
     assert count(nameserver) == before + 3
     assert text_of(admin.get("/dead/group", name=GROUP)).count("replayed") >= 2
     with Admin(nameserver) as asked:
-        (first, *again) = asked.messages_by_key(TOPIC, "one")
+        (first, *again) = asked.messages.by_key(TOPIC, "one")
         assert all(each.user_properties["a"] == "b" for each in (first, *again))
     assert f"of {GROUP} done" in text_of(admin.get("/audit"))
 

@@ -77,7 +77,7 @@ async def fill(nameservers: str) -> None:
 def place_of(nameservers: str, key: str) -> dict[str, object]:
     """Where the hostile message with a key lies, as the address of its page names it."""
     with Admin(nameservers) as admin:
-        (found,) = admin.messages_by_key(HOSTILE, key)
+        (found,) = admin.messages.by_key(HOSTILE, key)
     return place(found.queue, found.queue_offset)
 
 

@@ -109,11 +109,11 @@ def test_a_key_with_another_white_space_than_a_space_is_found_under_its_name(clu
         for key in keys:
             producer.send(Message(topic, key.encode(), keys=key))
         for key in keys:
-            (found,) = admin.messages_by_key(topic, key)
+            (found,) = admin.messages.by_key(topic, key)
             assert (found.keys, found.body) == ((key,), key.encode())
             (shown,) = find(cluster, topic, "--key", key)
             assert shown["keys"] == [key]
-        assert admin.messages_by_key(topic, "订单") == []
+        assert admin.messages.by_key(topic, "订单") == []
 
 
 def test_a_message_is_found_by_a_begin_just_before_it(cluster):
@@ -125,13 +125,13 @@ def test_a_message_is_found_by_a_begin_just_before_it(cluster):
         for number in range(10):
             producer.send(Message(topic, b"%d" % number, keys=f"n{number}"))
         for number in range(10):
-            (all_time,) = admin.messages_by_key(topic, f"n{number}")
+            (all_time,) = admin.messages.by_key(topic, f"n{number}")
             at = all_time.stored_ms
-            assert admin.messages_by_key(topic, f"n{number}", begin_ms=at, end_ms=at) == [
+            assert admin.messages.by_key(topic, f"n{number}", begin_ms=at, end_ms=at) == [
                 all_time
             ]
-            assert admin.messages_by_key(topic, f"n{number}", begin_ms=at + 1) == []
-            assert admin.messages_by_key(topic, f"n{number}", end_ms=at - 1) == []
+            assert admin.messages.by_key(topic, f"n{number}", begin_ms=at + 1) == []
+            assert admin.messages.by_key(topic, f"n{number}", end_ms=at - 1) == []
 
 
 def test_the_client_gives_messages(cluster, sent):
@@ -139,15 +139,15 @@ def test_the_client_gives_messages(cluster, sent):
 
     topic, results = sent
     with Admin(cluster.nameserver) as admin:
-        found = admin.messages_by_key(topic, "k0")
+        found = admin.messages.by_key(topic, "k0")
         assert all(isinstance(message, StoredMessage) for message in found)
         assert [message.body for message in found] == [b"0", b"5"]
-        viewed = admin.view_message(results[5].offset_message_id)
+        viewed = admin.messages.view(results[5].offset_message_id)
         assert viewed == found[1]
         assert viewed.queue == results[5].queue
-        assert admin.message_by_id(topic, results[5].message_id) == viewed
-        assert admin.message_by_id(topic, "0" * 32) is None
-        assert admin.messages_by_key(topic, "k0", end_ms=1000) == []
+        assert admin.messages.by_id(topic, results[5].message_id) == viewed
+        assert admin.messages.by_id(topic, "0" * 32) is None
+        assert admin.messages.by_key(topic, "k0", end_ms=1000) == []
 
 
 def test_messages_of_a_deleted_topic_of_the_same_name_are_told_from_those_of_the_new_one(

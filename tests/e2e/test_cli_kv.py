@@ -84,8 +84,8 @@ def test_wrong_use_is_refused_with_what_to_do(
 ) -> None:
     assert reason in " ".join(said(names, *arguments, status=2).split())
     with Admin(names[0].address) as admin:
-        assert admin.kv_values("n") == admin.kv_values("") == {}
-        assert "t" not in admin.kv_values(ORDERS)
+        assert admin.brokers.kv_values("n") == admin.brokers.kv_values("") == {}
+        assert "t" not in admin.brokers.kv_values(ORDERS)
 
 
 def test_nothing_is_deleted_without_a_yes(names: list[Program]) -> None:

@@ -13,7 +13,7 @@ from cometmq.model.codes import RequestCode
 
 async def test_a_refresh_of_routes_closes_no_connection_that_waits_for_an_answer():
     async with AsyncEmbedded() as cluster, AsyncAdmin(cluster.nameserver) as names:
-        [address] = (await names.cluster()).brokers["broker-a"].addresses.values()
+        [address] = (await names.brokers.cluster()).brokers["broker-a"].addresses.values()
         instance = ClientInstance(cluster.nameserver)
         try:
             for _ in range(2):  # The second time the connection is there.

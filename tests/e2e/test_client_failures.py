@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from cometmq import (
+    AsyncAdmin,
     AsyncProducer,
     AsyncPullConsumer,
     Message,
@@ -16,7 +17,6 @@ from cometmq import (
     ProducerSettings,
     SendStatus,
 )
-from cometmq.admin import AsyncInspector
 from cometmq.codec.bodies.cluster import ClusterInfo, encode_cluster_info
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
@@ -226,8 +226,8 @@ async def test_the_brokers_are_shown_to_one_who_may_not_ask_for_their_own_topics
     # As a Java nameserver.
     unknown = refuse(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
     cluster.names.scripts[RequestCode.GET_MISSING_BROKERS] = unknown
-    async with AsyncInspector(cluster.names.address) as inspector:
-        states = await inspector.brokers()
+    async with AsyncAdmin(cluster.names.address) as admin:
+        states = await admin.brokers.list()
     assert [(each.broker_name, each.is_writable) for each in states] == [
         ("a", None),
         ("b", None),

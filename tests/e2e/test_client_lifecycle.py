@@ -55,7 +55,6 @@ CLASSES: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
     ),
     "QueueReader": ({"group": GROUP}, lambda one: one.topics()),
     "Admin": ({}, lambda one: one.topics.list()),
-    "Inspector": ({}, lambda one: one.missing()),
     "ReplayClaims": ({"group": f"{GROUP}_pull"}, lambda one: one.take("run", [])),
 }
 SETTINGS: dict[str, type[ClientSettings]] = {

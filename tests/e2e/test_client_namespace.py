@@ -23,9 +23,8 @@ from cometmq import (
     StoredMessage,
     TransactionState,
 )
-from cometmq.admin import GroupConfig, Inspector
+from cometmq.admin import GroupConfig
 from cometmq.embedded.pair import AsyncEmbedded
-from cometmq.errors import SettingsError
 from cometmq.model.namespace import NO_NAMESPACE, Namespace, namespace_of
 from tests.support.scripted import until
 
@@ -226,22 +225,23 @@ async def test_an_admin_of_a_namespace_finds_its_messages_and_moves_its_groups_a
         sent = await producer.send(Message("orders", b"x", keys="k"))
     (queue,) = await shop.topics.offsets("orders")
     assert queue.topic == "orders"
-    (by_key,) = await shop.messages_by_key("orders", "k")
-    by_id = await shop.message_by_id("orders", sent.message_id)
-    viewed = await shop.view_message(sent.offset_message_id)
+    (by_key,) = await shop.messages.by_key("orders", "k")
+    by_id = await shop.messages.by_id("orders", sent.message_id)
+    viewed = await shop.messages.view(sent.offset_message_id)
     assert {by_key.queue, viewed.queue, by_id and by_id.queue} == {queue}
     await shop.offsets.set("g", {queue: 0})
     assert await shop.offsets.committed("g", "orders") == {queue: 0}
+    assert (await shop.groups.show("g")).name == "g"
+    assert [each.name for each in await shop.topics.groups("orders")] == ["g"]
+    assert {*(await shop.groups.show("g")).progress} == {
+        *(await shop.topics.show("orders")).queues
+    }
+    assert "g" in [each.name for each in await shop.groups.list()]
     assert await shop.offsets.lag("g") == await shop.offsets.lag("g", "orders") == {queue: 1}
     assert await shop.offsets.at("orders", None) == {queue: 1}
     assert await shop.offsets.reset("g", "orders", None) == {queue: 1}
     (theirs,) = (await everything.offsets.committed("g", "orders")).values()
     assert theirs is None
-
-
-def test_an_inspector_refuses_a_namespace_for_it_looks_at_the_whole_cluster():
-    with pytest.raises(SettingsError, match=r"whole cluster.*full names, such as shop%orders"):
-        Inspector("127.0.0.1:9876", settings=ClientSettings(namespace="shop"))
 
 
 async def test_counts_of_a_push_consumer_and_checks_of_transactions_have_short_topics():

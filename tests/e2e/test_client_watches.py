@@ -83,7 +83,7 @@ async def test_a_trace_is_found_by_the_id_of_its_message(cluster):
         deadline = time.monotonic() + 20
         traces: list[Trace] = []
         while not traces and time.monotonic() < deadline:
-            messages = await admin.messages_by_key(TRACE_TOPIC, sent.message_id)
+            messages = await admin.messages.by_key(TRACE_TOPIC, sent.message_id)
             told = [trace for each in messages for trace in decode_traces(each.body)]
             traces = [trace for trace in told if trace.message_id == sent.message_id]
     assert [trace.kind for trace in traces] == [TraceKind.PUB]

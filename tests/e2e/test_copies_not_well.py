@@ -117,13 +117,13 @@ def test_two_slaves_of_one_id_are_a_finding_with_both_addresses(tmp_path, names)
         )
         # Only a slave that the nameserver lists can become the master.
         with Admin(names) as admin:
-            owner = admin.cluster().brokers["broker-a"].addresses[1]
+            owner = admin.brokers.cluster().brokers["broker-a"].addresses[1]
             [listed] = [each for each in (one, two) if each.address == owner]
-            assert admin.promotion("broker-a").address == owner
+            assert admin.brokers.promotion("broker-a").address == owner
             os.kill(listed.pid, signal.SIGSTOP)
             try:
                 with pytest.raises(BrokerNotFound, match="broker-a: no slave answers"):
-                    admin.promotion("broker-a")
+                    admin.brokers.promotion("broker-a")
             finally:
                 os.kill(listed.pid, signal.SIGCONT)
 

@@ -49,7 +49,7 @@ def test_a_page_marks_messages_of_a_deleted_topic_of_the_same_name_and_links_non
     for row in rows:
         assert ("of a deleted topic" in row) == ("old " in row)
         assert ("/message?" in row) == ("new " in row)
-    [dead] = [each for each in admin.messages_by_key(topic, "all") if each.body == b"old 3"]
+    [dead] = [each for each in admin.messages.by_key(topic, "all") if each.body == b"old 3"]
     page = visitor.get("/messages", by="id", topic=topic, id=dead.message_id).text
     assert "of a deleted topic" in page
     assert "old 3" in page

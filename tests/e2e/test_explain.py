@@ -22,7 +22,7 @@ from cometmq import (
     StoredMessage,
     Tag,
 )
-from cometmq.admin import AsyncInspector, Inspector
+from cometmq.client.api.broker import BrokerApi
 from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, encode_heartbeat
 from cometmq.codec.host import encode_host
 from cometmq.codec.message_id import encode_message_id
@@ -66,9 +66,9 @@ def producer(cluster: Embedded) -> Iterator[Producer]:
 
 
 @pytest.fixture(scope="module")
-def inspector(cluster: Embedded) -> Iterator[Inspector]:
-    with Inspector(cluster.nameserver) as inspector:
-        yield inspector
+def admin(cluster: Embedded) -> Iterator[Admin]:
+    with Admin(cluster.nameserver) as admin:
+        yield admin
 
 
 @pytest.fixture
@@ -101,56 +101,55 @@ def consumer(
     )
 
 
-def answer_to(inspector: Inspector, message_id: str, group: str, topic: str, word: str) -> None:
+def answer_to(admin: Admin, message_id: str, group: str, topic: str, word: str) -> None:
     """Ask until the answer has the word in it."""
 
     def look() -> bool:
-        return word in inspector.explain(message_id, group, topic=topic).answer
+        return word in admin.messages.explain(message_id, group, topic=topic).answer
 
     try:
         wait_until(look, seconds=15, what=word)
     except TimeoutError:
-        raise AssertionError(inspector.explain(message_id, group, topic=topic)) from None
+        raise AssertionError(admin.messages.explain(message_id, group, topic=topic)) from None
 
 
 def test_no_host_is_connected_to_because_a_producer_named_it_in_an_id(
-    cluster, producer, inspector, topic, group
+    cluster, producer, admin, topic, group
 ):
-    with socket.create_server(("127.0.0.1", 0)) as listener, Admin(cluster.nameserver) as admin:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         host = encode_host(f"127.0.0.1:{listener.getsockname()[1]}")
         message_id = encode_message_id(host, 7)
-        inspector.explain(message_id, group, topic=topic)
+        admin.messages.explain(message_id, group, topic=topic)
         with pytest.raises(BrokerNotFound, match="is no registered broker"):
-            admin.view_message(message_id)
+            admin.messages.view(message_id)
         with pytest.raises(BlockingIOError):
             listener.accept()
 
 
-def test_a_message_that_was_consumed_is_said_to_be(cluster, producer, inspector, topic, group):
+def test_a_message_that_was_consumed_is_said_to_be(cluster, producer, admin, topic, group):
     sent = producer.send(Message(topic, b"done"))
     with consumer(cluster, group, topic):
-        answer_to(inspector, sent.message_id, group, topic, "it was consumed")
+        answer_to(admin, sent.message_id, group, topic, "it was consumed")
         # The offset id and a group that is there need no topic.
-        found = inspector.explain(sent.offset_message_id, group)
+        found = admin.messages.explain(sent.offset_message_id, group)
         assert found.message.body == b"done"
         assert "it was consumed" in found.answer
 
 
 def test_nobody_there_a_tag_that_is_not_wanted_and_a_topic_that_nobody_wants(
-    cluster, producer, inspector, topic, group
+    cluster, producer, admin, topic, group
 ):
     sent = producer.send(Message(topic, b"x", tag="red"))
-    with Admin(cluster.nameserver) as admin:
-        admin.groups.create(GroupConfig(group))
-    answer_to(inspector, sent.message_id, group, topic, "no connected members")
+    admin.groups.create(GroupConfig(group))
+    answer_to(admin, sent.message_id, group, topic, "no connected members")
     with pytest.raises(MessageError, match="name the topic"):
-        inspector.explain("7F" * 16 + "00", group)
+        admin.messages.explain("7F" * 16 + "00", group)
     with consumer(cluster, group, topic, expression=Tag("blue || green")):
-        answer_to(inspector, sent.message_id, group, topic, "subscribes to 'blue || green'")
+        answer_to(admin, sent.message_id, group, topic, "subscribes to 'blue || green'")
     producer.send(Message("Elsewhere", b"x"))
     with consumer(cluster, group, "Elsewhere"):
-        answer_to(inspector, sent.message_id, group, topic, "no member subscribes to")
+        answer_to(admin, sent.message_id, group, topic, "no member subscribes to")
 
 
 async def test_an_invalid_filter_of_a_member_is_a_finding(cluster, producer, topic, group):
@@ -158,49 +157,46 @@ async def test_an_invalid_filter_of_a_member_is_a_finding(cluster, producer, top
     subscription = Subscription(topic, "a ===", kind=SQL92)
     beat = Heartbeat("me@1", (), (ConsumerPart(group, (subscription,)),))
     instance = ClientInstance(cluster.nameserver)
-    async with AsyncInspector(instance=instance) as inspector:
+    async with AsyncAdmin(instance=instance) as admin:
         command = Command(RequestCode.HEART_BEAT, body=encode_heartbeat(beat))
         await instance.ask(cluster.broker, command)
-        found = await inspector.explain(sent.message_id, group, topic=topic)
+        found = await admin.messages.explain(sent.message_id, group, topic=topic)
     await instance.close()
     assert "filter 'a ===' is invalid: SQL92, column" in found.answer
 
 
 def test_a_topic_that_may_not_be_read_and_a_group_that_may_not_consume(
-    cluster, producer, inspector, topic, group
+    cluster, producer, admin, topic, group
 ):
     sent = producer.send(Message(topic, b"x"))
-    with Admin(cluster.nameserver) as admin:
-        admin.groups.create(GroupConfig(group, consume_enabled=False))
-        answer_to(inspector, sent.message_id, group, topic, "consumeEnable")
-        admin.topics.create(topic, queues=1, perm=2)
-        with Inspector(cluster.nameserver) as fresh:
-            answer_to(fresh, sent.message_id, group, topic, "may not be read")
+    admin.groups.create(GroupConfig(group, consume_enabled=False))
+    answer_to(admin, sent.message_id, group, topic, "consumeEnable")
+    admin.topics.create(topic, queues=1, perm=2)
+    with Admin(cluster.nameserver) as fresh:
+        answer_to(fresh, sent.message_id, group, topic, "may not be read")
 
 
-def test_a_refused_message_waits_for_its_next_try(cluster, producer, inspector, topic, group):
+def test_a_refused_message_waits_for_its_next_try(cluster, producer, admin, topic, group):
     sent = producer.send(Message(topic, b"bad"))
     with consumer(cluster, group, topic, lambda message: message.body != b"bad"):
-        answer_to(
-            inspector, sent.message_id, group, topic, "its attempt 2 waits at delay level 3"
-        )
+        answer_to(admin, sent.message_id, group, topic, "its attempt 2 waits at delay level 3")
 
 
-def test_what_waits_before_its_topic_is_found(cluster, producer, inspector, topic, group):
+def test_what_waits_before_its_topic_is_found(cluster, producer, admin, topic, group):
     delayed = producer.send(Message(topic, b"later", delay_level=18))
-    answer_to(inspector, delayed.message_id, group, topic, "delayed at delay level 18")
-    answer_to(inspector, "7F" * 16 + "00", group, topic, "never stored")
+    answer_to(admin, delayed.message_id, group, topic, "delayed at delay level 18")
+    answer_to(admin, "7F" * 16 + "00", group, topic, "never stored")
 
 
 def test_a_slow_owner_and_a_lock_of_somebody_else_are_told(
-    cluster, producer, inspector, topic, group
+    cluster, producer, admin, topic, group
 ):
     sent = [producer.send(Message(topic, b"%d" % number)) for number in range(5)][-1]
     ended = threading.Event()
     with consumer(cluster, group, topic, lambda _: ended.wait(60), settings=ORDERLY) as one:
 
         def owner() -> str:
-            found = inspector.explain(sent.message_id, group, topic=topic)
+            found = admin.messages.explain(sent.message_id, group, topic=topic)
             return "".join(
                 each.text for each in found.findings if each.check in ("queue", "lock")
             )
@@ -213,8 +209,7 @@ def test_a_slow_owner_and_a_lock_of_somebody_else_are_told(
         wait_until(
             lambda: all(each in owner() for each in told), seconds=15, what="owner and lock"
         )
-        with Admin(cluster.nameserver) as admin:
-            assert set(admin.groups.locks(group).values()) == {one.client_id}
+        assert set(admin.groups.locks(group).values()) == {one.client_id}
         status, printed = looked(cluster, "explain", sent.message_id, "--group", group)
         ended.set()
         assert status == 0, printed
@@ -283,6 +278,5 @@ async def test_a_broker_gives_the_topics_in_which_a_group_has_offsets(cluster: E
         await admin.topics.create("Counted", queues=1)
         (queue,) = await admin.topics.offsets("Counted")
         await admin.offsets.set("counting", {queue: 0})
-        brokers = await admin._instance.nameserver_api.readable_brokers()
-        (address,) = brokers.values()
-        assert await admin._brokers.topics_of_group(address, "counting") == ("Counted",)
+        api = BrokerApi(admin._instance)
+        assert await api.topics_of_group(cluster.broker, "counting") == ("Counted",)

@@ -145,12 +145,12 @@ async def test_a_nameserver_that_hangs_keeps_nothing_from_the_others(
         try:
             async with AsyncAdmin(f"{hangs.address};{hung.nameserver}") as admin:
                 with pytest.raises(RequestTimeout, match=hangs.address):
-                    await admin.drain(NAMES[2])
+                    await admin.brokers.drain(NAMES[2])
         finally:
             os.kill(hangs.pid, signal.SIGCONT)
     async with AsyncAdmin(hung.nameserver) as admin:
         route = await admin.topics.route(TOPIC)
-        await admin.undrain(NAMES[2])
+        await admin.brokers.undrain(NAMES[2])
     perms = {each.broker_name: each.perm for each in route.queues}
     assert not perms[NAMES[2]] & PERM_WRITE
     assert perms[NAMES[1]] & PERM_WRITE

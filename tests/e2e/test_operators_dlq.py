@@ -24,7 +24,6 @@ from cometmq import (
     PushSettings,
     StoredMessage,
 )
-from cometmq.admin import Inspector
 from cometmq.client.admin import replay
 from cometmq.connect import AsyncReplayClaims, LetterId, ReplayCandidate
 from cometmq.embedded import Embedded
@@ -195,13 +194,13 @@ def test_a_letter_that_a_run_had_no_time_for_is_not_reported_as_sent(
             seconds=30,
             what="a letter",
         )
-    with Inspector(cluster.nameserver) as inspector:
+    with Admin(cluster.nameserver) as admin:
         for is_again in (False, True):
             with monkeypatch.context() as patch:
                 patch.setattr(replay, "_SEND_SECONDS_MAX", -1.0)
-                [said] = inspector.replay("slow", letters, again=is_again)
+                [said] = admin.dead_letters.replay("slow", letters, again=is_again)
                 assert said == "this run had no time left to send it; try again"
-            assert inspector.replay("slow", letters, again=is_again) == [""]
+            assert admin.dead_letters.replay("slow", letters, again=is_again) == [""]
 
 
 def suppressed(look: Callable[[], list[StoredMessage]]) -> list[StoredMessage]:

@@ -26,7 +26,7 @@ from cometmq import (
     PushSettings,
     Tag,
 )
-from cometmq.admin import GroupConfig, Inspector, Symptom
+from cometmq.admin import GroupConfig, Symptom
 from cometmq.client.admin.facts import CASES
 from cometmq.codec.bodies.cluster import ClusterInfo, encode_cluster_info
 from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, encode_heartbeat
@@ -78,8 +78,8 @@ def examined(
 
 def seen(nameserver: str, *, wait_ms: int = 300_000) -> dict[tuple[str, str], Symptom]:
     """What a program finds that asks as the command does."""
-    with Inspector(nameserver) as inspector:
-        found = inspector.examine(wait_ms=wait_ms)
+    with Admin(nameserver) as admin:
+        found = admin.health.check(wait_ms=wait_ms)
     return {(each.check, each.subject): each for each in found}
 
 

@@ -34,7 +34,7 @@ def nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         Admin(names.address) as admin,
     ):
         processes.wait_until(
-            lambda: len(admin.cluster().brokers) == 2, seconds=20, what="both brokers"
+            lambda: len(admin.brokers.cluster().brokers) == 2, seconds=20, what="both brokers"
         )
         yield names.address
 

@@ -217,7 +217,7 @@ def test_a_broker_that_does_not_sign_is_in_no_route(cluster, tmp_path):
     stranger = processes.broker(tmp_path, names.address, settings={"brokerName": "stranger"})
     stranger.is_ready = stranger.has_booted
     with stranger, Admin(names.address, settings=ClientSettings(credentials=ADMIN)) as admin:
-        assert "stranger" not in str(admin.cluster())
+        assert "stranger" not in str(admin.brokers.cluster())
         wait_until(
             lambda: "has no access key" in stranger.log.read_text(), seconds=10, what="why"
         )

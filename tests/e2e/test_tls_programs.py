@@ -170,10 +170,10 @@ def test_who_is_not_trusted_is_not_spoken_to(cluster, ca, tmp_path):
             ),
             Admin(names.address, settings=ClientSettings(tls=tls)) as admin,
         ):
-            admin.cluster()
+            admin.brokers.cluster()
     unchecked = TlsSettings(check_server=False)
     with Admin(names.address, settings=ClientSettings(tls=unchecked)) as admin:
-        assert admin.cluster().brokers
+        assert admin.brokers.cluster().brokers
 
 
 def test_a_certificate_of_another_host_is_refused(ca, tmp_path):
@@ -207,7 +207,7 @@ def check_refused(address: str, ca: Path, words: str) -> None:
         pytest.raises(CometError, match=words),
         Admin(address, settings=settings) as admin,
     ):
-        admin.cluster()
+        admin.brokers.cluster()
 
 
 def test_clients_show_certificates_where_they_must_and_a_key_has_its_password(ca, tmp_path):
@@ -232,7 +232,7 @@ def test_clients_show_certificates_where_they_must_and_a_key_has_its_password(ca
             ask(names.address, client_context(ca, stranger))
         tls = trusting(ca, cert_file=str(own[0]), key_file=str(own[1]))
         with Admin(names.address, settings=ClientSettings(tls=tls)) as admin:
-            assert admin.cluster().brokers == {}
+            assert admin.brokers.cluster().brokers == {}
     assert "pass-word" not in names.log.read_text()
 
 

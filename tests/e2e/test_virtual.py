@@ -77,7 +77,7 @@ def test_a_message_that_was_put_is_delivered_when_it_is_due_and_can_be_recalled(
                     subscriptions=["reminders"],
                 ),
             ):
-                await admin.recall(handle)
+                await admin.messages.recall(handle)
                 await asyncio.sleep(900)
 
         later = timedelta(minutes=10)

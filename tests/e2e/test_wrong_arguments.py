@@ -24,9 +24,9 @@ GOOD: dict[str, Any] = {
     "offset": 0, "topics": ["orders"], "ms": 0,
 }  # fmt: skip
 MADE = [
-    "Admin", "AsyncAdmin", "AsyncInspector", "AsyncProducer", "AsyncPullConsumer", "AsyncPushConsumer",
+    "Admin", "AsyncAdmin", "AsyncProducer", "AsyncPullConsumer", "AsyncPushConsumer",
     "AsyncSimpleConsumer", "ConsistentHash", "ConsumerSettings", "Credentials", "EncodedProducer", "FixedQueues",
-    "Inspector", "MachineRooms", "Message", "MsgspecCodec", "NearbyRoom", "Producer", "ProducerSettings",
+    "MachineRooms", "Message", "MsgspecCodec", "NearbyRoom", "Producer", "ProducerSettings",
     "PullConsumer", "PushConsumer", "PushSettings", "PydanticCodec", "QueueReader", "ReplayClaims",
     "SimpleConsumer", "SimpleSettings", "Sql", "Tag", "TlsSettings", "Topic",
 ]  # fmt: skip
@@ -36,7 +36,6 @@ RUNNING: dict[str, dict[str, Any]] = {
     "SimpleConsumer": {"group": "simple", "subscriptions": ["orders"]},
     "PushConsumer": {"group": "push", "listener": print, "subscriptions": ["orders"]},
     "Admin": {},
-    "Inspector": {},
     "QueueReader": {},
 }
 # They end the client, wait for messages or for a signal, or act on brokers until all are through.

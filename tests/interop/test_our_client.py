@@ -288,7 +288,7 @@ async def test_a_message_that_a_listener_refuses_comes_again(names, sender, topi
 async def test_topics_and_groups_are_made_described_and_deleted(names, sender, topic, group):
     async with AsyncAdmin(names) as admin:
         assert topic in await admin.topics.list()
-        assert "broker-a" in (await admin.cluster()).brokers
+        assert "broker-a" in (await admin.brokers.cluster()).brokers
         assert [each.write_queues for each in (await admin.topics.route(topic)).queues] == [4]
         assert (await admin.topics.configs(topic))["broker-a"].read_queues == 4
         await sender.send_many([Message(topic, b"x")] * 8)

@@ -95,13 +95,13 @@ def test_a_message_is_found_by_its_key_its_id_and_its_place(names, producer, top
     sent = producer.send(Message(topic, b"found", keys=("order-1", "order-2")))
 
     def found(admin: Admin) -> list[StoredMessage]:
-        return admin.messages_by_key(topic, "order-2")
+        return admin.messages.by_key(topic, "order-2")
 
     with Admin(names) as admin:
         wait_until(lambda: found(admin), seconds=SECONDS, what="the message by its key")
         (by_key,) = found(admin)
-        by_id = admin.message_by_id(topic, sent.message_id)
-        by_place = admin.view_message(by_key.offset_message_id)
+        by_id = admin.messages.by_id(topic, sent.message_id)
+        by_place = admin.messages.view(by_key.offset_message_id)
     assert by_id is not None
     assert by_key.body == by_id.body == by_place.body == b"found"
 

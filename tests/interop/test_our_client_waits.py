@@ -42,7 +42,7 @@ def test_a_message_can_be_taken_back(names, producer, topic):
     lost = producer.send(Message(topic, b"lost", deliver=timedelta(seconds=4)))
     with Admin(names) as admin:
         assert lost.recall_handle is not None
-        assert admin.recall(lost.recall_handle) == lost.message_id
+        assert admin.messages.recall(lost.recall_handle) == lost.message_id
     (found,) = wait_until(lambda: all_of(names, topic), seconds=SECONDS, what="the other")
     assert found.message_id == kept.message_id
     time.sleep(1)

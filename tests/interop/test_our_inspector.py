@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq import Message, Tag
-from cometmq.admin import Inspector
+from cometmq import Admin, Message, Tag
 from tests.interop.ours import FAST, SECONDS, Box, pushed
 from tests.support.processes import wait_until
 
@@ -27,12 +26,12 @@ def test_a_message_that_is_consumed_refused_and_not_wanted_is_explained(
 
     with (
         pushed(names, group, listen, topic, expression=Tag("a"), **FAST),
-        Inspector(names) as inspector,
+        Admin(names) as admin,
     ):
 
         def answers(message_id: str, word: str) -> None:
             wait_until(
-                lambda: word in inspector.explain(message_id, group, topic=topic).answer,
+                lambda: word in admin.messages.explain(message_id, group, topic=topic).answer,
                 seconds=SECONDS,
                 what=word,
             )
@@ -41,7 +40,7 @@ def test_a_message_that_is_consumed_refused_and_not_wanted_is_explained(
         answers(good.message_id, "it was consumed")
         answers(bad.message_id, "its attempt 2 waits at delay level 3")
         answers(other.message_id, "the group subscribes to 'a'; the tag of the message is 'b'")
-        found = inspector.explain(good.offset_message_id, group, topic=topic)
+        found = admin.messages.explain(good.offset_message_id, group, topic=topic)
         checks = {finding.check: finding.is_fine for finding in found.findings}
         assert found.message is not None
         assert found.message.body == b"good"

@@ -92,14 +92,14 @@ class Relay:
             by_key.setdefault(message.keys[1], set()).add(message.message_id)
         with Admin(self.names) as admin:
             for key, wanted in by_key.items():
-                found = admin.messages_by_key(TOPIC, key)
+                found = admin.messages.by_key(TOPIC, key)
                 assert {message.message_id for message in found} == wanted, key
 
     def ask_by_id(self) -> None:
         with Admin(self.names) as admin:
             for message in self.stored[::37]:
-                assert admin.message_by_id(TOPIC, message.message_id) == plain(message)
-                assert admin.view_message(message.offset_message_id) == plain(message)
+                assert admin.messages.by_id(TOPIC, message.message_id) == plain(message)
+                assert admin.messages.view(message.offset_message_id) == plain(message)
 
     def ask_by_time(self) -> None:
         with PullConsumer(self.names) as consumer:

@@ -468,7 +468,7 @@ def test_a_member_shows_what_it_holds_and_its_settings_in_words(world: World) ->
 
 def test_why_a_message_is_not_consumed_is_no_good_news(world: World) -> None:
     with Admin(world.names) as admin:
-        (letter,) = admin.messages_by_key(MAILS, "m-1")
+        (letter,) = admin.messages.by_key(MAILS, "m-1")
     place = {
         "topic": MAILS,
         "broker": letter.queue.broker_name,

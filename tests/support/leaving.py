@@ -101,7 +101,6 @@ class Case:
         wanted = {"subscriptions": [self.topic]}
         return {
             "Admin": {"settings": plain},
-            "Inspector": {"settings": plain},
             "QueueReader": {"settings": reading},
             "ReplayClaims": {"settings": plain, "group": f"{self.topic}_pull"},
             "EncodedProducer": {"settings": sending, "group": "encoded"},
@@ -199,8 +198,8 @@ def cut_off(*_: object) -> None:
 
 def work_blocking(case: Case, clients: dict[str, Any]) -> None:
     """Use every client; message 1 is under way in each consumer."""
-    again(clients["Admin"].topics)
-    again(clients["Inspector"].missing)
+    again(clients["Admin"].topics.list)
+    again(clients["Admin"].brokers.missing)
     again(clients["QueueReader"].topics)
     again(lambda: clients["ReplayClaims"].take("run", []))
     again(lambda: clients["EncodedProducer"].queues(case.topic))
@@ -247,8 +246,8 @@ async def on_a_loop(case: Case) -> None:
 
 async def work_on_a_loop(case: Case, clients: dict[str, Any]) -> None:
     """Use every client; message 1 is under way in each consumer."""
-    await again_on_a_loop(clients["Admin"].topics)
-    await again_on_a_loop(clients["Inspector"].missing)
+    await again_on_a_loop(clients["Admin"].topics.list)
+    await again_on_a_loop(clients["Admin"].brokers.missing)
     await again_on_a_loop(clients["QueueReader"].topics)
     await again_on_a_loop(lambda: clients["ReplayClaims"].take("run", []))
     await again_on_a_loop(lambda: clients["EncodedProducer"].queues(case.topic))

@@ -102,7 +102,7 @@ async def route(address: str, _number: int) -> Any:
 
 async def by_key(address: str, number: int) -> Any:
     async with AsyncAdmin(address) as admin:
-        return len(await admin.messages_by_key(TOPIC, "k", count_max=number))
+        return len(await admin.messages.by_key(TOPIC, "k", count_max=number))
 
 
 async def check(address: str, number: int) -> Any:
@@ -134,12 +134,12 @@ async def everything(address: str, rounds: int) -> Any:
     ):
         for _ in range(rounds):
             calls: dict[str, Any] = {
-                "cluster": admin.cluster(),
+                "cluster": admin.brokers.cluster(),
                 "topics": admin.topics.list(),
                 "route": admin.topics.route(TOPIC),
                 "topic_configs": admin.topics.configs(TOPIC),
                 "topic_offsets": admin.topics.offsets(TOPIC),
-                "by_key": admin.messages_by_key(TOPIC, "k"),
+                "by_key": admin.messages.by_key(TOPIC, "k"),
                 "groups": admin.groups.configs(),
                 "progress": admin.offsets.progress(GROUP),
                 "conflicts": admin.groups.conflicts(),

@@ -216,7 +216,7 @@ def _each(
 
     async def main(clients: Clients) -> Mapping[str, Value | CometError]:
         api = UserApi(clients.instance)
-        note_absent(await clients.inspector.missing())
+        note_absent(await clients.admin.brokers.missing())
         return await each_member(clients.instance, lambda address: work(api, address))
 
     said = ask(nameserver, main)

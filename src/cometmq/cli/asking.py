@@ -11,7 +11,7 @@ from cometmq.model.errors import BrokerNotFound, BrokerRefused, NetError
 
 if TYPE_CHECKING:
     from cometmq import AsyncAdmin
-    from cometmq.admin import AbsentBroker, AsyncInspector
+    from cometmq.admin import AbsentBroker
     from cometmq.connect import ClientInstance
 
 Result = TypeVar("Result")
@@ -23,7 +23,6 @@ class Clients(NamedTuple):
     """Clients of a command that share the connections of one instance."""
 
     admin: "AsyncAdmin"
-    inspector: "AsyncInspector"
     instance: "ClientInstance"
 
 
@@ -88,7 +87,7 @@ def ask_listed(
 
 async def missing_with(clients: Clients, *topics: str) -> "list[AbsentBroker]":
     """Return the brokers that left their nameserver and may have queues of one of these topics; without topics, all of them."""
-    missing = await clients.inspector.missing()
+    missing = await clients.admin.brokers.missing()
     return [each for each in missing if not topics or each.has_any(topics)]
 
 
@@ -96,15 +95,11 @@ async def _with_clients(
     nameserver: str, work: Callable[[Clients], Awaitable[Result]]
 ) -> Result:
     from cometmq import AsyncAdmin, ClientSettings
-    from cometmq.admin import AsyncInspector
     from cometmq.connect import ClientInstance
 
     instance = ClientInstance(nameserver, patient(ClientSettings))
     try:
-        async with (
-            AsyncAdmin(instance=instance) as admin,
-            AsyncInspector(instance=instance) as inspector,
-        ):
-            return await work(Clients(admin, inspector, instance))
+        async with AsyncAdmin(instance=instance) as admin:
+            return await work(Clients(admin, instance))
     finally:
         await instance.close()

@@ -87,7 +87,7 @@ def list_brokers(
 
     async def look(clients: Clients) -> list[BrokerLine]:
         now_ms = clients.instance.clock.now_ms()
-        states = await clients.inspector.brokers()
+        states = await clients.admin.brokers.list()
         lines = [broker_line(state, now_ms) for state in states]
         print_lines(
             BrokerLine,
@@ -123,7 +123,7 @@ def show_broker(
     """Show all runtime statistics that a broker reports."""
 
     async def look(clients: Clients) -> None:
-        numbers = dict(sorted((await clients.inspector.runtime(broker, broker_id)).items()))
+        numbers = dict(sorted((await clients.admin.brokers.runtime(broker, broker_id)).items()))
         if as_json:
             print_json({"broker": broker, "id": broker_id, "numbers": numbers})
         else:
@@ -157,8 +157,8 @@ def config(
 
     async def work(clients: Clients) -> "SettingsReport":
         if values:
-            await clients.admin.change_settings(broker, values)
-        return await clients.inspector.settings(broker, broker_id)
+            await clients.admin.brokers.set(broker, values)
+        return await clients.admin.brokers.settings(broker, broker_id)
 
     lines = config_lines(ask(nameserver, work))
     if missing := wanted.difference(line.key for line in lines):
@@ -179,7 +179,7 @@ def config(
 
 def drain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
     """Have nameservers withdraw a broker's write permission, so that producers avoid it; consumers still read its messages."""
-    count = ask(nameserver, lambda clients: clients.admin.drain(broker))
+    count = ask(nameserver, lambda clients: clients.admin.brokers.drain(broker))
     notes().print(
         f"Broker {broker} accepts no new messages ({count} {plural(count, 'topic')}); producers stop sending to it "
         f"within 30 s. To undo this: cometmq cluster undrain {broker}",
@@ -189,7 +189,7 @@ def drain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) ->
 
 def undrain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
     """Let producers send to a drained broker again."""
-    count = ask(nameserver, lambda clients: clients.admin.undrain(broker))
+    count = ask(nameserver, lambda clients: clients.admin.brokers.undrain(broker))
     notes().print(
         f"Broker {broker} accepts messages again ({count} {plural(count, 'topic')}).",
         markup=False,

@@ -10,7 +10,7 @@ from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, Watch
 from cometmq.cli.output import exit_if_partial, language_name, note_absent, print_lines
 
 if TYPE_CHECKING:
-    from cometmq.admin import AbsentBroker, Replica
+    from cometmq.admin import AbsentBroker, ReplicaCopy
 
 cluster = typer.Typer(help="Show and change the brokers of a cluster.", no_args_is_help=True)
 
@@ -115,28 +115,24 @@ def replicas(
     """Show each master and slave, and how far its copy of the log is; status 1 if one is late, stopped, away or has a fault."""
 
     async def look(clients: Clients) -> bool:
-        from cometmq.client.admin.copies import settled_replicas
-
-        lines = lines_of(await settled_replicas(clients.admin.replicas))
+        lines = lines_of(await clients.admin.brokers.copies())
         print_lines(
             ReplicaLine,
             lines,
             as_json=as_json,
             nothing="No broker is registered at the nameserver.",
         )
-        is_partial = note_absent(await clients.inspector.missing())
+        is_partial = note_absent(await clients.admin.brokers.missing())
         return is_partial or not all(line.is_well for line in lines)
 
     exit_if_partial(ask_again(nameserver, look, is_watched=watch))
 
 
-def lines_of(members: Sequence["Replica"]) -> list[ReplicaLine]:
-    """Return a line for each of these members or rivals (brokers with a member's id), judged by these answers."""
-    from cometmq.client.admin.copies import judge_copies
-
+def lines_of(copies: Sequence["ReplicaCopy"]) -> list[ReplicaLine]:
+    """Return a line for each of these members or rivals (brokers with a member's id)."""
     return [
         ReplicaLine(
             *each.member[:3], each.state, each.offset, each.gap, each.behind_s, each.fault
         )
-        for each in judge_copies(members)
+        for each in copies
     ]

@@ -33,7 +33,7 @@ def brokers(context: typer.Context, incomplete: str) -> list[str]:
     """Return the printable broker names that begin with the incomplete word; none if the query fails or lasts 2 s."""
 
     async def names(admin: "AsyncAdmin") -> Iterable[str]:
-        return (await admin.cluster()).brokers
+        return (await admin.brokers.cluster()).brokers
 
     return _offered(context, incomplete, names)
 
@@ -46,7 +46,7 @@ def kv_namespaces(incomplete: str) -> list[str]:
 def kv_keys(context: typer.Context, incomplete: str) -> list[str]:
     """Return the printable keys of a namespace that begin with the incomplete word; none if the query fails or lasts 2 s."""
     namespace = context.params.get("namespace") or ""
-    return _offered(context, incomplete, lambda admin: admin.kv_values(namespace))
+    return _offered(context, incomplete, lambda admin: admin.brokers.kv_values(namespace))
 
 
 def _offered(

@@ -131,7 +131,7 @@ def list_letters(
     """Show groups that have dead letters, how many, and the time of the last one; status 1 when a broker is missing."""
 
     async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        counts = await clients.inspector.dead_letters()
+        counts = await clients.admin.dead_letters.list()
         lines = [
             DeadLetterLine(
                 each.group,

@@ -81,7 +81,7 @@ def recall(
     from cometmq import Admin, ClientSettings
 
     with Admin(nameserver, settings=patient(ClientSettings)) as admin:
-        notes().print(f"[dim]Recalled message {admin.recall(handle)}")
+        notes().print(f"[dim]Recalled message {admin.messages.recall(handle)}")
 
 
 async def _find(clients: Clients, levels: str | None) -> "DelayedMessages":

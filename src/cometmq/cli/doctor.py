@@ -59,7 +59,7 @@ def doctor(
     ignored = IgnoreList.read(ignore_file, ignore or ())
 
     async def look(clients: Clients) -> "list[Symptom]":
-        return await clients.inspector.examine(lag_max=lag, wait_ms=int(wait * 1000))
+        return await clients.admin.health.check(lag_max=lag, wait_ms=int(wait * 1000))
 
     seen = ask(nameserver, look)
     found = [each for each in seen if each not in ignored]

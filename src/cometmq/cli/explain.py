@@ -70,11 +70,10 @@ def explain(
 
     Status 1 also if the group has consumed it already.
     """
-    from cometmq import ClientSettings
-    from cometmq.admin import Inspector
+    from cometmq import Admin, ClientSettings
 
-    with Inspector(nameserver, settings=patient(ClientSettings)) as inspector:
-        found = inspector.explain(message_id, group, topic=topic)
+    with Admin(nameserver, settings=patient(ClientSettings)) as admin:
+        found = admin.messages.explain(message_id, group, topic=topic)
     if as_json:
         print_json(_explanation_json(found))
     else:
@@ -200,9 +199,8 @@ def resume(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
     """Let the broker check a discarded half message again, from the first check."""
-    from cometmq import ClientSettings
-    from cometmq.admin import Inspector
+    from cometmq import Admin, ClientSettings
 
-    with Inspector(nameserver, settings=patient(ClientSettings)) as inspector:
-        inspector.resume_transaction(offset_id)
+    with Admin(nameserver, settings=patient(ClientSettings)) as admin:
+        admin.transactions.resume(offset_id)
     notes().print(f"[dim]The broker will check transaction {visible(offset_id)} again.")

@@ -153,7 +153,7 @@ def list_groups(
 
     async def look(clients: Clients) -> "Iterable[AbsentBroker]":
         states = await clients.admin.groups.list()
-        missing = await clients.inspector.missing()
+        missing = await clients.admin.brokers.missing()
         now_ms = clients.instance.clock.now_ms()
         lines = [
             group_line(each, now_ms)

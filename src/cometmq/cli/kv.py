@@ -93,7 +93,7 @@ def set_value(
     """Set the value of a key at every nameserver."""
 
     async def change(clients: Clients) -> None:
-        await clients.admin.set_kv_value(namespace, key, value)
+        await clients.admin.brokers.set_kv_value(namespace, key, value)
 
     ask(nameserver, change)
     notes().print(visible(f"Key {key} of {namespace} is set."), style="dim", markup=False)
@@ -112,7 +112,7 @@ def delete(
     confirm(f"Delete key {key} of {namespace}, which has the value {value}?", yes=yes)
 
     async def change(clients: Clients) -> None:
-        await clients.admin.delete_kv_value(namespace, key)
+        await clients.admin.brokers.delete_kv_value(namespace, key)
 
     ask(nameserver, change)
     notes().print(visible(f"Key {key} of {namespace} is deleted."), style="dim", markup=False)
@@ -120,7 +120,7 @@ def delete(
 
 def _values(nameserver: str, namespace: str) -> dict[str, str]:
     async def look(clients: Clients) -> dict[str, str]:
-        return await clients.admin.kv_values(namespace)
+        return await clients.admin.brokers.kv_values(namespace)
 
     return ask(nameserver, look)
 

@@ -33,12 +33,11 @@ def trace(
     as_json: AsJson = False,
 ) -> None:
     """Show the traces of a message as a tree: its send, and calls of listeners; status 1 without traces."""
-    from cometmq.client.admin.message_traces import MessageTraces
     from cometmq.model.errors import TopicNotFound
 
     async def work(clients: Clients) -> "list[Trace]":
         try:
-            return await MessageTraces(clients.instance).of(message_id, trace_topic)
+            return await clients.admin.messages.trace(message_id, topic=trace_topic)
         except TopicNotFound:
             if trace_topic != TRACE_TOPIC:
                 raise
@@ -76,7 +75,7 @@ def resend(
     """Send a copy of a message to its topic, or have a member of a group consume it now; status 1 if it is not found or not consumed."""
 
     async def work(clients: Clients) -> dict[str, Any] | None:
-        message = await clients.admin.message_by_id(topic, message_id)
+        message = await clients.admin.messages.by_id(topic, message_id)
         if message is None:
             return None
         if group is None:

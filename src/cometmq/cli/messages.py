@@ -134,17 +134,17 @@ async def _dead_of(consumer: "AsyncPullConsumer", found: Found) -> set[str]:
 
 
 async def _by_key(admin: "AsyncAdmin", topic: str, key: str, count_max: int) -> Found:
-    return await admin.messages_by_key(topic, key, count_max=count_max)
+    return await admin.messages.by_key(topic, key, count_max=count_max)
 
 
 async def _by_id(admin: "AsyncAdmin", topic: str, message_id: str) -> Found:
     """Return, in a list, the message of a producer's id or else an offset message id; empty if none is in `topic`."""
     from cometmq.client.admin.queries import is_offset_message_id
 
-    found = await admin.message_by_id(topic, message_id)
+    found = await admin.messages.by_id(topic, message_id)
     if found is None and is_offset_message_id(message_id):
         try:
-            found = await admin.view_message(message_id)
+            found = await admin.messages.view(message_id)
         except (BrokerNotFound, BrokerRefused, NetError):
             # Both kinds of id look alike; most name no broker.
             return []

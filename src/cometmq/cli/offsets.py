@@ -116,7 +116,7 @@ def show_offsets(
     """
 
     async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        missing = await clients.inspector.missing()
+        missing = await clients.admin.brokers.missing()
         if group is None:
             states = [
                 each

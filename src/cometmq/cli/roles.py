@@ -56,7 +56,7 @@ def promote(
         raise typer.BadParameter("write SYNC_MASTER or ASYNC_MASTER", param_hint="--role")
     plan = ask(
         nameserver,
-        lambda clients: clients.admin.promotion(broker, slave_id, role=role),
+        lambda clients: clients.admin.brokers.promotion(broker, slave_id, role=role),
     )
     _show(plan)
     if plan.obstacles and not force:
@@ -70,7 +70,7 @@ def promote(
         confirm(f"Make {plan.address} the master of {broker}?", yes=yes)
 
     async def work(clients: Clients) -> None:
-        await clients.admin.promote(broker, plan.broker_id, role=role, force=force)
+        await clients.admin.brokers.promote(broker, plan.broker_id, role=role, force=force)
 
     ask(nameserver, work)
     notes().print(f"{plan.address} is the master of {broker} now.", markup=False)
@@ -115,7 +115,9 @@ def demote(
     confirm(f"Make the master of {broker} a slave, so that it accepts no messages?", yes=yes)
     number = ask(
         nameserver,
-        lambda clients: clients.admin.demote(broker, address=address, successor=successor),
+        lambda clients: clients.admin.brokers.demote(
+            broker, address=address, successor=successor
+        ),
     )
     notes().print(
         f"It is a slave with brokerId={number} now; cometmq cluster promote {broker} makes one of its group the master.",

@@ -210,7 +210,7 @@ async def _stats(
 
 async def _put(clients: Clients, broker: str, topic: str) -> "StatsWindows | None":
     try:
-        return await clients.inspector.stats(broker, _PUT, topic)
+        return await clients.admin.brokers.stats(broker, _PUT, topic)
     except (BrokerRefused, BrokerNotFound):  # Nothing is stored yet, or its master is away.
         return None
 

@@ -212,7 +212,7 @@ async def _list(
     clients: Clients, *, with_system: bool
 ) -> "tuple[list[TopicLine], list[AbsentBroker]]":
     """Return a line for each topic (of users, or all `with_system`), sorted by name, and the brokers whose data is missing."""
-    missing = await clients.inspector.missing()
+    missing = await clients.admin.brokers.missing()
     names = [
         name
         for name, kind in (await clients.admin.topics.kinds()).items()

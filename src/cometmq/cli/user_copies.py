@@ -62,7 +62,7 @@ def copy_users(
     """
 
     async def work(clients: Clients) -> list[CopiedUserLine]:
-        told = await clients.inspector.settings(from_)
+        told = await clients.admin.brokers.settings(from_)
         folder = told.values.get("authConfigPath")
         if not folder:
             raise SettingsError(

@@ -15,7 +15,7 @@ from cometmq import (
     ProducerSettings,
     SendResult,
 )
-from cometmq.admin import Accounts, AsyncInspector
+from cometmq.admin import Accounts
 from cometmq.connect import ClientInstance
 from cometmq.model.names import TOOLS_GROUP
 
@@ -26,7 +26,7 @@ BODY_SIZE_MAX = 16 << 20
 
 
 class ClusterClient:
-    """Admin, inspector, accounts, pull consumer and producer that share one client instance.
+    """Admin, accounts, pull consumer and producer that share one client instance.
 
     The credentials sign its requests; with None, any credentials of the environment do.
     """
@@ -35,7 +35,6 @@ class ClusterClient:
         settings = ClientSettings(credentials=credentials, connect_timeout_ms=2000)
         self.instance = ClientInstance(nameservers, settings)
         self.admin = AsyncAdmin(instance=self.instance)
-        self.inspector = AsyncInspector(instance=self.instance)
         self.accounts = Accounts(self.instance)
         self.puller = AsyncPullConsumer(
             instance=self.instance,
@@ -47,14 +46,14 @@ class ClusterClient:
 
     async def start(self) -> None:
         """Start the clients, but for the producer."""
-        for client in (self.admin, self.inspector, self.puller):
+        for client in (self.admin, self.puller):
             await client.start()
 
     async def close(self) -> None:
         """Close the clients and their connections."""
         if self._producer is not None:
             await self._producer.close()
-        for client in (self.puller, self.inspector, self.admin, self.instance):
+        for client in (self.puller, self.admin, self.instance):
             await client.close()
 
     async def send(self, message: Message) -> SendResult:

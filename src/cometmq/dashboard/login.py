@@ -3,8 +3,7 @@
 import asyncio
 import logging
 
-from cometmq import Credentials
-from cometmq.admin import AsyncInspector
+from cometmq import AsyncAdmin, Credentials
 from cometmq.dashboard.cluster_clients import ClusterClient
 from cometmq.dashboard.passwords import DashboardUser, Role, UserFile
 from cometmq.dashboard.settings import DashboardSettings
@@ -57,7 +56,7 @@ class Authenticator:
     async def is_gone(self, cluster: ClusterClient) -> bool:
         """Return whether the cluster refuses statistics to the user of `cluster`; False if that cannot be checked."""
         try:
-            return await _refuses(cluster.inspector)
+            return await _refuses(cluster.admin)
         except CometError:
             return False
 
@@ -66,17 +65,17 @@ class Authenticator:
         cluster = ClusterClient(self._settings.nameservers, credentials)
         await cluster.start()
         try:
-            return await _refuses(cluster.inspector)
+            return await _refuses(cluster.admin)
         finally:
             await cluster.close()
 
 
-async def _refuses(inspector: AsyncInspector) -> bool:
+async def _refuses(admin: AsyncAdmin) -> bool:
     """Return whether nameserver or first answering broker give NO_PERMISSION. Raises CometError if that is unknown."""
     try:
-        for broker in await inspector.brokers():
+        for broker in await admin.brokers.list():
             try:
-                await inspector.runtime(broker.broker_name, broker.broker_id)
+                await admin.brokers.runtime(broker.broker_name, broker.broker_id)
             except (NetError, BrokerNotFound):  # One that left may still be listed.
                 continue
             return False

@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from cometmq import AsyncAdmin
-from cometmq.admin import AsyncInspector
 from cometmq.dashboard.audit import Audit, AuditEntry
 from cometmq.dashboard.cluster_clients import ClusterClient, ClusterClients
 from cometmq.dashboard.login_attempts import LoginAttempts
@@ -95,11 +94,6 @@ class PageRequest:
     def admin(self) -> AsyncAdmin:
         """Client that administers the cluster."""
         return self.cluster.admin
-
-    @property
-    def inspector(self) -> AsyncInspector:
-        """Client that inspects the cluster."""
-        return self.cluster.inspector
 
     @property
     def watcher(self) -> Watcher:

@@ -231,7 +231,7 @@ class Watcher:
     async def look(self) -> None:
         """Poll the brokers once and keep the answers of up to 64, always of the same; errors of servers are recorded for `troubles`."""
         try:
-            states = await self._cluster.inspector.brokers()
+            states = await self._cluster.admin.brokers.list()
         except CometError as error:
             now_ms = self._clock.now_ms()
             since_ms = self._nameserver.since_ms if self._nameserver else now_ms
@@ -296,8 +296,8 @@ class Watcher:
 
     async def _look_at_dead_letters(self) -> None:
         try:
-            counts = await self._cluster.inspector.dead_letters()
-            missing = await self._cluster.inspector.missing()
+            counts = await self._cluster.admin.dead_letters.list()
+            missing = await self._cluster.admin.brokers.missing()
         except (
             CometError
         ):  # The lag's poll has just shown why, or the dashboard's user has no right to it.
@@ -310,7 +310,7 @@ class Watcher:
         """Let the doctor examine the cluster once, for `findings`; a failure is not raised."""
         try:
             ignored = self._settings.ignored()
-            found = await self._cluster.inspector.examine()
+            found = await self._cluster.admin.health.check()
             self._findings = [each for each in found if each not in ignored]
         except CometError:  # `troubles` or the page Doctor says what is wrong.
             self._findings = None

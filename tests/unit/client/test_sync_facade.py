@@ -20,7 +20,6 @@ PAIRS = [
     (public("AsyncAdmin"), public("Admin")),
     *((public(name), public(name.removeprefix("Async"))) for name in sync_facade.NOUNS),
     (public("AsyncTransaction"), public("Transaction")),
-    (public("AsyncInspector"), public("Inspector")),
     (public("AsyncSimpleConsumer"), public("SimpleConsumer")),
     (public("AsyncReplayClaims"), public("ReplayClaims")),
     (public("AsyncQueueReader"), public("QueueReader")),

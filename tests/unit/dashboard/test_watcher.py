@@ -9,17 +9,21 @@ from tests.support.hand_clock import HandClock
 
 
 class Cluster:
-    """What an inspector says of brokers: their names, in order."""
+    """What an admin says of brokers: their names, in order."""
 
     def __init__(self, *names: str) -> None:
         self.names = list(names)
         self.polls = 0
 
     @property
-    def inspector(self) -> Cluster:
+    def admin(self) -> Cluster:
         return self
 
-    async def brokers(self) -> list[BrokerState]:
+    @property
+    def brokers(self) -> Cluster:
+        return self
+
+    async def list(self) -> list[BrokerState]:
         self.polls += 1
         runtime = {"polls": str(self.polls)}
         return [BrokerState("c", name, 0, "127.0.0.1:1", True, runtime) for name in self.names]

@@ -24,7 +24,7 @@ _LOOK_AGAIN_SECONDS = 2.0
 _REPLICATION_PAGE = "docs/operate/replication.md"
 
 
-class Copy(NamedTuple):
+class ReplicaCopy(NamedTuple):
     """A member of a broker group with the assessment of its copy of the log.
 
     Attributes:
@@ -91,8 +91,8 @@ async def settled_replicas(ask: Callable[[], Awaitable[list[Replica]]]) -> list[
     return await ask()
 
 
-def judge_copies(members: Sequence[Replica]) -> list[Copy]:
-    """Compare each member's copy of the log with its master's, and return a `Copy` for each, with fault and advice."""
+def judge_copies(members: Sequence[Replica]) -> list[ReplicaCopy]:
+    """Compare each member's copy of the log with its master's, and return a `ReplicaCopy` for each, with fault and advice."""
     masters: dict[str, HaStatus | None] = {}
     for each in members:
         if each.broker_id == MASTER_ID and each.owner is None:
@@ -100,19 +100,19 @@ def judge_copies(members: Sequence[Replica]) -> list[Copy]:
     return [_judge(each, masters) for each in members]
 
 
-def _judge(member: Replica, masters: Mapping[str, HaStatus | None]) -> Copy:
+def _judge(member: Replica, masters: Mapping[str, HaStatus | None]) -> ReplicaCopy:
     if member.owner is not None:
         return _judge_rival(member, member.owner)
     status = member.status
     if status is None:
         state = "refused" if member.is_refused else "away"
-        return Copy(member, state, fault=member.error)
+        return ReplicaCopy(member, state, fault=member.error)
     master = masters.get(member.broker_name)
     if status.master is None:
         is_alone = status.needed is not None and status.in_sync_slaves + 1 < status.needed
         if not is_alone:
-            return Copy(member, "master", status.max_offset, 0, 0.0)
-        return Copy(
+            return ReplicaCopy(member, "master", status.max_offset, 0, 0.0)
+        return ReplicaCopy(
             member, "alone", status.max_offset, 0, 0.0,
             f"sends wait for {status.needed} in-sync members",
             "start its slaves; cometmq cluster replicas shows them",
@@ -120,7 +120,7 @@ def _judge(member: Replica, masters: Mapping[str, HaStatus | None]) -> Copy:
     return _judge_slave(member, status, status.master, master)
 
 
-def _judge_rival(member: Replica, owner: str) -> Copy:
+def _judge_rival(member: Replica, owner: str) -> ReplicaCopy:
     both = f"{owner} and {member.address}"
     if member.broker_id == MASTER_ID:
         fault = f"two brokers run as the master of {member.broker_name}: {both}"
@@ -130,19 +130,19 @@ def _judge_rival(member: Replica, owner: str) -> Copy:
             f"two brokers run with brokerId={member.broker_id} of {member.broker_name}: {both}"
         )
         advice = "give one of them another brokerId"
-    return Copy(member, "rival", fault=fault, advice=advice)
+    return ReplicaCopy(member, "rival", fault=fault, advice=advice)
 
 
 def _judge_slave(
     member: Replica, status: HaStatus, copied: HaMaster, master: HaStatus | None
-) -> Copy:
+) -> ReplicaCopy:
     gap = None if master is None else max(master.max_offset - copied.max_offset, 0)
     behind = None
     if gap == 0:
         behind = 0.0
     elif master is not None and master.stored_ms and status.stored_ms:
         behind = max(master.stored_ms - status.stored_ms, 0) / 1000
-    copy = Copy(member, "copying", copied.max_offset, gap, behind)
+    copy = ReplicaCopy(member, "copying", copied.max_offset, gap, behind)
     # A Java slave does not report whether it copies.
     if copied.is_active is False or copied.error:
         _, _, advice = (copied.error or "").partition(STOPPED_WORDS)

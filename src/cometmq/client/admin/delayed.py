@@ -45,7 +45,7 @@ class DelayedMessage(NamedTuple):
         queue: Queue to which it will be delivered.
         level: Delay level; 0: it waits for a time.
         message: The message as stored in the system topic.
-        recall_handle: Handle for cancelling it (`AsyncAdmin.recall`); None with a level.
+        recall_handle: Handle for cancelling it (`AsyncAdmin.messages.recall`); None with a level.
     """
 
     due_ms: int

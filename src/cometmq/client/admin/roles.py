@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cometmq.client.admin.copies import Copy, ask_replicas, judge_copies
+from cometmq.client.admin.copies import ReplicaCopy, ask_replicas, judge_copies
 from cometmq.client.api.broker import BrokerApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.codec.bodies.ha_status import STOPPED_WORDS
@@ -90,7 +90,7 @@ class Roles:
             master.member.address if master else None, is_told, tuple(losses), tuple(obstacles),
         )  # fmt: skip
 
-    async def _copies(self, broker_name: str) -> list[Copy]:
+    async def _copies(self, broker_name: str) -> list[ReplicaCopy]:
         members = await ask_replicas(self._instance)
         copies = [
             each for each in judge_copies(members) if each.member.broker_name == broker_name
@@ -190,7 +190,11 @@ def _with_end(wish: RoleChange, handed: RoleChanged) -> RoleChange:
 
 
 def _losses(
-    slave: Copy, copies: Sequence[Copy], master: Copy | None, *, is_told: bool
+    slave: ReplicaCopy,
+    copies: Sequence[ReplicaCopy],
+    master: ReplicaCopy | None,
+    *,
+    is_told: bool,
 ) -> tuple[list[str], list[str]]:
     obstacles = []
     # A slave of a master that is gone does not copy either.

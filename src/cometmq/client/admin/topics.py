@@ -64,7 +64,7 @@ class AsyncTopicAdmin(AsyncNoun):
 
         Args:
             topic: Name of the topic.
-            missing: Brokers that left their nameserver, as `AsyncInspector.missing` returns them; None: they are queried
+            missing: Brokers that left their nameserver, as `AsyncAdmin.brokers.missing` returns them; None: they are queried
                 now. Pass them if many topics are queried.
 
         Raises:
@@ -82,7 +82,7 @@ class AsyncTopicAdmin(AsyncNoun):
 
         Args:
             topic: Name of the topic.
-            missing: Brokers that left their nameserver, as `AsyncInspector.missing` returns them; None: they are queried
+            missing: Brokers that left their nameserver, as `AsyncAdmin.brokers.missing` returns them; None: they are queried
                 now. Pass them if many topics are queried.
 
         Raises:

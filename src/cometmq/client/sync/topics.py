@@ -29,7 +29,7 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
 
         Args:
             topic: Name of the topic.
-            missing: Brokers that left their nameserver, as `Inspector.missing` returns them; None: they are queried
+            missing: Brokers that left their nameserver, as `Admin.brokers.missing` returns them; None: they are queried
                 now. Pass them if many topics are queried.
 
         Raises:
@@ -46,7 +46,7 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
 
         Args:
             topic: Name of the topic.
-            missing: Brokers that left their nameserver, as `Inspector.missing` returns them; None: they are queried
+            missing: Brokers that left their nameserver, as `Admin.brokers.missing` returns them; None: they are queried
                 now. Pass them if many topics are queried.
 
         Raises:

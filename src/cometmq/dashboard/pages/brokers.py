@@ -49,7 +49,7 @@ async def show_broker(request: PageRequest) -> Response:
     changed: frozenset[str] = frozenset()
     trouble = ""
     try:
-        told = await request.inspector.settings(name, broker_id)
+        told = await request.admin.brokers.settings(name, broker_id)
         values, changed = dict(told.values), told.changed
     except CometError as error:
         trouble = str(error)

@@ -38,7 +38,7 @@ class DeadLettersRow(NamedTuple):
 
 async def show_groups(request: PageRequest) -> Response:
     """Return an HTML page with up to 50 of the groups that have a dead-letter topic, and their numbers of dead letters."""
-    missing = await request.inspector.missing()
+    missing = await request.admin.brokers.missing()
     away = {topic for broker in missing for topic in broker.queues or ()}
     topics = [
         each
@@ -102,7 +102,7 @@ async def _replayed(
     request: PageRequest, group: str, letters: Sequence[StoredMessage]
 ) -> set[str]:
     """Return the positions, `broker:queue:offset`, of those dead letters that are recorded as replayed."""
-    said = await request.inspector.replayed(group, letters)
+    said = await request.admin.dead_letters.replayed(group, letters)
     return {place_text(each) for each, is_so in zip(letters, said, strict=True) if is_so}
 
 
@@ -123,7 +123,7 @@ async def replay(request: PageRequest) -> Response:
     ]
     again = bool(request.fields.get("again"))
     await _check(request, group, letters, again=again)
-    said = await request.inspector.replay(group, letters, again=again)
+    said = await request.admin.dead_letters.replay(group, letters, again=again)
     for letter, why_not in zip(letters, said, strict=True):
         request.audit(REPLAY, f"{letter.message_id} of {group}", why_not or "done")
     if any(said):

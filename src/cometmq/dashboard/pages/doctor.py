@@ -13,7 +13,7 @@ async def show_symptoms(request: PageRequest) -> Response:
         ignored = request.context.settings.ignored()
     except SettingsError as error:  # The file was changed after the start.
         ignored, request.problem = IgnoreList(), f"Nothing is ignored: {error}."
-    seen = await request.inspector.examine()
+    seen = await request.admin.health.check()
     found = [each for each in seen if each not in ignored]
     return request.page(
         "doctor.html",

@@ -52,7 +52,7 @@ async def show_groups(request: PageRequest) -> Response:
         if find.lower() in each.name.lower() and (is_all or not is_system_group(each.name))
     ]
     groups.sort(key=lambda each: (_ORDERS[sort](each), each.name))
-    missing = await request.inspector.missing()
+    missing = await request.admin.brokers.missing()
     absent = {
         str(broker) for part in (missing, *(each.absent for each in groups)) for broker in part
     }

@@ -86,7 +86,7 @@ async def _topics(request: PageRequest) -> list[str]:
 
 async def _by_key(request: PageRequest, topic: str) -> list[MessageRow]:
     key = needed(request.fields, "key", "key")
-    found = await request.admin.messages_by_key(topic, key, count_max=_KEY_ROWS_MAX)
+    found = await request.admin.messages.by_key(topic, key, count_max=_KEY_ROWS_MAX)
     return await rows_of(request.cluster.puller, found[::-1])
 
 
@@ -96,12 +96,12 @@ async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMes
     Without a topic, only the offset message id is tried. Raises PageMissing if none is found, TopicNotFound without a route.
     """
     if topic:
-        found = await request.admin.message_by_id(topic, message_id)
+        found = await request.admin.messages.by_id(topic, message_id)
         if found is not None:
             return found
     if _OFFSET_ID.fullmatch(message_id):
         try:
-            return await request.admin.view_message(message_id)
+            return await request.admin.messages.view(message_id)
         except BrokerNotFound:
             pass
         except CometError as error:
@@ -118,7 +118,7 @@ async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMes
 
 
 async def show_message(request: PageRequest) -> Response:
-    """Return the HTML page of a message; if a group is named, also what `AsyncInspector.explain` finds, or its error."""
+    """Return the HTML page of a message; if a group is named, also what `AsyncAdmin.explain` finds, or its error."""
     message = await message_at(request)
     kind = text_of(request.fields, "as") or None
     if kind is not None and kind not in KINDS:
@@ -161,7 +161,7 @@ async def _explained(
     if not group:
         return None, ""
     try:
-        return await request.inspector.explain(
+        return await request.admin.messages.explain(
             message.message_id, group, topic=message.topic
         ), ""
     except CometError as error:

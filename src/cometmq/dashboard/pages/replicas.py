@@ -11,8 +11,8 @@ async def show_replicas(request: PageRequest) -> Response:
         "replicas.html",
         "Replication",
         section="replicas",
-        replicas=await request.admin.replicas(),
-        absent=[str(each) for each in await request.inspector.missing()],
+        replicas=await request.admin.brokers.replicas(),
+        absent=[str(each) for each in await request.admin.brokers.missing()],
     )
 
 

@@ -83,7 +83,7 @@ async def show_topics(request: PageRequest) -> Response:
     find = text_of(request.fields, "find")
     sort = order_of(request.fields, _ORDERS)
     is_all = bool(request.fields.get("all"))
-    missing = await request.inspector.missing()
+    missing = await request.admin.brokers.missing()
     kinds = {
         name: kind
         for name, kind in (await request.admin.topics.kinds()).items()

@@ -51,7 +51,7 @@ async def show_trace(request: PageRequest) -> Response:
     unreadable = 0
     if message_id:
         message_id = needed(request.fields, "id", "message id")
-        found = await request.admin.messages_by_key(
+        found = await request.admin.messages.by_key(
             trace_topic, message_id, count_max=_RECORDS_MAX
         )
         for record in found:

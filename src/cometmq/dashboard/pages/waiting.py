@@ -61,7 +61,7 @@ async def show_waiting(request: PageRequest) -> Response:
         slices = []
     browsed = await browse_slices(request.cluster.puller, slices, page_of(request.fields))
     # Every broker has these topics.
-    missing = await request.inspector.missing()
+    missing = await request.admin.brokers.missing()
     return request.page(
         "waiting.html",
         "Delayed and half",

@@ -1,0 +1,180 @@
+"""The blocking `BrokerAdmin`: made by tools/sync_facade.py from cometmq.client.admin.brokers; do not edit."""
+
+from collections.abc import Mapping
+
+from cometmq.client.admin.absent import AbsentBroker
+from cometmq.client.admin.brokers import AsyncBrokerAdmin
+from cometmq.client.admin.copies import ReplicaCopy
+from cometmq.client.admin.roles import Promotion
+from cometmq.client.admin.states import BrokerState
+from cometmq.client.api.broker import SettingsReport
+from cometmq.client.results import Replica
+from cometmq.client.sync.client import BlockingNoun
+from cometmq.codec.bodies.cluster import ClusterInfo
+from cometmq.codec.bodies.stats import StatsWindows
+from cometmq.model.route import MASTER_ID
+
+
+class BrokerAdmin(BlockingNoun[AsyncBrokerAdmin]):
+    """The brokers of a cluster, and the key-value configuration of its nameservers."""
+
+    def cluster(self) -> ClusterInfo:
+        """Return the clusters with their brokers that the nameserver knows."""
+        result: ClusterInfo = self._portal.call(self._client.cluster)
+        return result
+
+    def missing(self) -> list[AbsentBroker]:
+        """Return the broker groups that left and that the nameserver remembers; empty if it returns no valid list, as RocketMQ's."""
+        result: list[AbsentBroker] = self._portal.call(self._client.missing)
+        return result
+
+    def runtime(self, broker_name: str, broker_id: int = MASTER_ID) -> dict[str, str]:
+        """Return the runtime values of a broker by RocketMQ's names; raise BrokerNotFound if it is not registered."""
+        result: dict[str, str] = self._portal.call(self._client.runtime, broker_name, broker_id)
+        return result
+
+    def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsReport:
+        """Return the settings that are in effect at a broker; raise BrokerNotFound if it is not registered."""
+        result: SettingsReport = self._portal.call(
+            self._client.settings, broker_name, broker_id
+        )
+        return result
+
+    def stats(self, broker_name: str, name: str, key: str) -> StatsWindows:
+        """Return sums and rates of a statistic such as `TOPIC_PUT_NUMS` at a master, for its last minute, hour and day.
+
+        Raises BrokerNotFound if the master is not registered, and BrokerRefused if it has no such statistic or key.
+        """
+        result: StatsWindows = self._portal.call(self._client.stats, broker_name, name, key)
+        return result
+
+    def drain(self, broker_name: str) -> int:
+        """Remove write permission from a broker's routes, so that producers avoid it; return the number of its topics.
+
+        Its messages can still be consumed. This lasts until `undrain`, until a nameserver restarts, or until the broker
+        returns after it was gone or registers changed topics. Raises BrokerNotFound if no such master is registered.
+        """
+        result: int = self._portal.call(self._client.drain, broker_name)
+        return result
+
+    def undrain(self, broker_name: str) -> int:
+        """Make all of a broker's routes readable and writable; return the number of its topics, or raise BrokerNotFound."""
+        result: int = self._portal.call(self._client.undrain, broker_name)
+        return result
+
+    def replicas(self) -> list[Replica]:
+        """Return each member of each broker group, sorted by name and id, with its replication status or an error.
+
+        A second broker that claims the id of a member has an `owner`; it is left out if it does not answer.
+        """
+        result: list[Replica] = self._portal.call(self._client.replicas)
+        return result
+
+    def copies(self) -> list[ReplicaCopy]:
+        """Return each member of each broker group and each rival for its id, with the state of its copy of the log.
+
+        If a slave seems late, the members are queried again after a while.
+        """
+        result: list[ReplicaCopy] = self._portal.call(self._client.copies)
+        return result
+
+    def promotion(
+        self, broker_name: str, broker_id: int | None = None, *, role: str | None = None
+    ) -> Promotion:
+        """Return what promoting a slave to master would do and what would be lost by it, without doing it.
+
+        Args:
+            broker_name: The broker group.
+            broker_id: Id of the slave; None: the one with the largest offset.
+            role: SYNC_MASTER or ASYNC_MASTER; None: that of the present master if it answers, otherwise ASYNC_MASTER.
+
+        Raises:
+            BrokerNotFound: No such group is registered, or no such slave answers.
+        """
+        result: Promotion = self._portal.call(
+            self._client.promotion, broker_name, broker_id, role=role
+        )
+        return result
+
+    def promote(
+        self,
+        broker_name: str,
+        broker_id: int | None = None,
+        *,
+        role: str | None = None,
+        force: bool = False,
+    ) -> Promotion:
+        """Make a running CometMQ slave the master; a present master that answers hands over everything and becomes a slave.
+
+        Args:
+            broker_name: The broker group.
+            broker_id: Id of the slave; None: the one with the largest offset.
+            role: SYNC_MASTER or ASYNC_MASTER; None: as for `promotion`.
+            force: Do it also if there are obstacles (`Promotion.obstacles`).
+
+        Raises:
+            BrokerNotFound: No such group is registered, or no such slave answers.
+            RequestError: There are obstacles.
+            BrokerRefused: A broker cannot change its role now; usually all have their old roles.
+            NetError: A broker did not answer; the group may have no master now.
+        """
+        result: Promotion = self._portal.call(
+            self._client.promote, broker_name, broker_id, role=role, force=force
+        )
+        return result
+
+    def demote(
+        self, broker_name: str, *, address: str | None = None, successor: int | None = None
+    ) -> int:
+        """Make a running CometMQ master a slave, and return its new id; a group without a master takes no messages.
+
+        Args:
+            broker_name: The broker group.
+            address: Address of a master that has lost its name to another one; None: the registered master.
+            successor: Id of a slave that must have everything first; None: no slave needs to.
+
+        Raises:
+            BrokerNotFound: No such master is registered.
+            BrokerRefused: It did not become a slave; usually its role is as before. After a NetError it may be a slave.
+        """
+        result: int = self._portal.call(
+            self._client.demote, broker_name, address=address, successor=successor
+        )
+        return result
+
+    def kv_values(self, namespace: str) -> dict[str, str]:
+        """Return the values of a namespace of the nameservers' key-value configuration by key; empty if it is unknown."""
+        result: dict[str, str] = self._portal.call(self._client.kv_values, namespace)
+        return result
+
+    def set_kv_value(self, namespace: str, key: str, value: str) -> None:
+        """Set a value of the key-value configuration at every nameserver.
+
+        Raises:
+            SettingsError: The namespace or the key is empty; or the namespace is ORDER_TOPIC_CONFIG, and the value is not
+                "broker-a:4;broker-b:4".
+            NetError: A nameserver did not answer; others may have the value.
+        """
+        self._portal.call(self._client.set_kv_value, namespace, key, value)
+
+    def delete_kv_value(self, namespace: str, key: str) -> None:
+        """Delete a value of the key-value configuration, if there is one, at every nameserver."""
+        self._portal.call(self._client.delete_kv_value, namespace, key)
+
+    def set(self, broker_name: str, values: Mapping[str, str]) -> None:
+        """Change settings of a running master; a CometMQ broker changes all of them or none.
+
+        Raises:
+            BrokerNotFound: No such master is registered.
+            BrokerRefused: The broker refuses, for example because a setting cannot be changed at run time; or it could not
+                save the change, which is then effective until the next start.
+        """
+        self._portal.call(self._client.set, broker_name, values)
+
+    def list(self) -> list[BrokerState]:
+        """Return the state and runtime values of each member of each broker group, the master of a group first.
+
+        A master that left has an entry, with the reason as `error`, if the nameserver remembers it or lists its slaves.
+        """
+        result: list[BrokerState] = self._portal.call(self._client.list)
+        return result

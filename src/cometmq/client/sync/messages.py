@@ -1,0 +1,107 @@
+"""The blocking `MessageAdmin`: made by tools/sync_facade.py from cometmq.client.admin.messages; do not edit."""
+
+from cometmq.client.admin.explain import Explanation
+from cometmq.client.admin.messages import AsyncMessageAdmin
+from cometmq.client.sync.client import BlockingNoun
+from cometmq.codec.trace import Trace
+from cometmq.model.message import StoredMessage
+from cometmq.model.names import TRACE_TOPIC
+
+
+class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
+    """The stored messages of a cluster."""
+
+    def by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        count_max: int = 64,
+        begin_ms: int = 0,
+        end_ms: int | None = None,
+    ) -> list[StoredMessage]:
+        """Return messages with a key, the oldest first; if there are too many, the newest ones.
+
+        Args:
+            topic: Topic of the messages.
+            key: A key that the producer set.
+            count_max: Maximum number of messages; a broker returns at most 64 (`maxMsgsNumBatch`).
+            begin_ms: Only messages stored at or after this time, ms since 1970.
+            end_ms: Only messages stored at or before this time, ms since 1970; None: no limit.
+
+        Raises:
+            TopicNotFound: The nameserver has no route of the topic.
+        """
+        result: list[StoredMessage] = self._portal.call(
+            self._client.by_key,
+            topic,
+            key,
+            count_max=count_max,
+            begin_ms=begin_ms,
+            end_ms=end_ms,
+        )
+        return result
+
+    def by_id(self, topic: str, message_id: str) -> StoredMessage | None:
+        """Return the message with an id that its producer assigned, the newest one if there are several, or None.
+
+        Raises TopicNotFound if the nameserver has no route of the topic.
+        """
+        result: StoredMessage | None = self._portal.call(self._client.by_id, topic, message_id)
+        return result
+
+    def view(self, offset_message_id: str) -> StoredMessage:
+        """Return the message at the place that an offset message id contains: a broker and a physical offset.
+
+        Raises BrokerRefused if there is none, BrokerNotFound for an unregistered address, CodecError for a malformed id.
+        """
+        result: StoredMessage = self._portal.call(self._client.view, offset_message_id)
+        return result
+
+    def trace(self, message_id: str, *, topic: str = TRACE_TOPIC) -> list[Trace]:
+        """Return a message's trace records: sends, ends of transactions and recalls, then each listener call with its end.
+
+        Args:
+            message_id: Id that the producer assigned.
+            topic: Topic of the traces; at most 64 of the newest messages there that have the id as a key are read.
+
+        Raises:
+            TopicNotFound: The nameserver has no route of the topic of traces; brokers create it with the first trace.
+            CodecError: A record or an answer is malformed.
+        """
+        result: list[Trace] = self._portal.call(self._client.trace, message_id, topic=topic)
+        return result
+
+    def explain(self, message_id: str, group: str, *, topic: str | None = None) -> Explanation:
+        """Check why a group has not consumed a message, and return the findings, with names as brokers know them.
+
+        Args:
+            message_id: Id that the producer assigned, or the offset message id.
+            group: The consumer group.
+            topic: Topic of the message; None: search the topics of its connected members, then up to 500 others.
+
+        Raises:
+            MessageError: No topic is given or known from a member, and the id has not the form of an offset message id.
+            TopicNotFound: The topic of the message has no route any more.
+            BrokerNotFound: The broker of the message has no master now.
+            NetError, BrokerRefused, CodecError: The cluster cannot be queried.
+        """
+        result: Explanation = self._portal.call(
+            self._client.explain, message_id, group, topic=topic
+        )
+        return result
+
+    def recall(self, handle: str) -> str:
+        """Cancel a message that waits for its delivery time, and return the message id in the handle.
+
+        Args:
+            handle: `SendResult.recall_handle`. Whether the message still exists is not checked.
+
+        Raises:
+            CodecError: The handle is malformed.
+            TopicNotFound: The nameserver has no route of the message's topic.
+            BrokerNotFound: The topic's route does not have the message's broker.
+            BrokerRefused: The broker refuses, for example as recallMessageEnable is false or the message is due.
+        """
+        result: str = self._portal.call(self._client.recall, handle)
+        return result

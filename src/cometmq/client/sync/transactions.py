@@ -1,0 +1,12 @@
+"""The blocking `TransactionAdmin`: made by tools/sync_facade.py from cometmq.client.admin.transactions; do not edit."""
+
+from cometmq.client.admin.transactions import AsyncTransactionAdmin
+from cometmq.client.sync.client import BlockingNoun
+
+
+class TransactionAdmin(BlockingNoun[AsyncTransactionAdmin]):
+    """The transactions of a cluster."""
+
+    def resume(self, offset_message_id: str) -> None:
+        """Make a broker check a half message again that it discarded, by its offset message id in TRANS_CHECK_MAX_TIME_TOPIC."""
+        self._portal.call(self._client.resume, offset_message_id)
