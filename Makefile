@@ -84,9 +84,10 @@ static: lint types arch tidy ## what can be said of the code without running it
 
 check: static test ## what a developer runs before each commit
 
-docs: setup ## the pages as a site, in build/site; fails where a link leads nowhere
+docs: setup ## the pages as a site, in build/site; fails where a link leads nowhere (needs Chromium, which looks at them)
 	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-docs.lock
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	$(BIN)/python tools/docs_site.py
+	$(BIN)/zensical build --clean --strict --config-file build/mkdocs.yml
 
 SEED ?= 1
 RUNS ?= 100

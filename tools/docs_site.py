@@ -1,23 +1,26 @@
-"""Makes a site of the pages that lie in this tree; mkdocs calls the functions whose names begin with `on_`.
+"""Writes the site's pages to build/pages and its configuration to build, from which `zensical build` makes the site.
 
-Pages link as they lie, so that each can be read in the tree. On the site README.md is the front page, pages from
-beside docs/ have a place of their own, and what is no page at all (a source file, a folder) is shown by its path. Pages
-of the folders that grow (operate, design, format) are put into the navigation by themselves.
+Pages of the tree link to each other by their places in the tree, so that each can be read there. On the site README.md
+is the front page, pages from beside docs/ have a place of their own, and what is no page (a source file, a folder) is
+shown by its path. The pages of folders that grow (operate, design, format), of public names and of codes are put into the
+navigation here.
 """
-
-from __future__ import annotations
 
 import posixpath
 import re
+import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
+import yaml
 
 from cometmq.model.codes import RequestCode, ResponseCode
 
 ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build"
+PAGES = BUILD / "pages"
 # Pages of the site that do not lie in docs/.
 OUTSIDE = {
     "index.md": "README.md",
@@ -38,9 +41,41 @@ FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 COMMENT = re.compile(r"^<!--.*?-->\n", re.DOTALL | re.MULTILINE)
 
 
-def on_config(config: Any) -> Any:
-    """Complete the navigation with the pages of the folders that grow."""
-    sections = {title: pages for entry in config.nav for title, pages in entry.items()}
+def main() -> None:
+    """Write all pages and mkdocs.yml anew."""
+    shutil.rmtree(PAGES, ignore_errors=True)
+    sources = dict(_sources())
+    made = {CODES: codes_page()}
+    for site, source in sources.items():
+        path = ROOT / source
+        if path.suffix == ".md":
+            made[site] = _relinked(path.read_text(), source, site, {*sources, *made})
+        else:
+            _place(site).write_bytes(path.read_bytes())
+    for site, text in made.items():
+        _place(site).write_text(text)
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    config["nav"] = _navigation(config["nav"])
+    (BUILD / "mkdocs.yml").write_text(yaml.safe_dump(config, sort_keys=False))
+
+
+def _sources() -> Iterator[tuple[str, str]]:
+    """Yield each file's place on the site and in the tree."""
+    yield from OUTSIDE.items()
+    for path in sorted((ROOT / "docs").rglob("*")):
+        if path.is_file():
+            yield path.relative_to(ROOT / "docs").as_posix(), path.relative_to(ROOT).as_posix()
+
+
+def _place(site: str) -> Path:
+    place = PAGES / site
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def _navigation(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return mkdocs.yml's navigation with the pages of the folders that grow."""
+    sections = {title: pages for entry in given for title, pages in entry.items()}
     for folder, title in GROWING.items():
         pages = sections.setdefault(title, [])
         pages += sorted(
@@ -52,61 +87,42 @@ def on_config(config: Any) -> Any:
         "the-way-of-a-message.md", "contributing.md", "security.md", "changelog.md",
         {"Decisions": sections.pop("Decisions")},
     ]  # fmt: skip
-    config.nav = [
+    return [
         *({title: pages} for title, pages in sections.items()),
         {"Reference": reference},
         {"Internals": internals},
     ]
-    return config
 
 
-def on_files(files: Files, config: Any) -> Files:
-    """Add the pages that lie elsewhere, and the table of codes."""
-    for site, source in OUTSIDE.items():
-        files.append(File.generated(config, site, abs_src_path=str(ROOT / source)))
-    files.append(File.generated(config, CODES, content=codes_page()))
-    return files
-
-
-def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:
+def _relinked(markdown: str, source: str, site: str, places: set[str]) -> str:
     """Lead links to where the site has their targets; take out what only tests read."""
-    del config
-    source = OUTSIDE.get(page.file.src_uri, f"docs/{page.file.src_uri}")
-    places = {file.src_uri for file in files.documentation_pages()}
-    text = COMMENT.sub("", markdown)
-    parts, end = [], 0
-    for code in FENCED.finditer(text):
-        parts += [_relinked(text[end : code.start()], source, page, places), code[0]]
-        end = code.end()
-    parts.append(_relinked(text[end:], source, page, places))
-    return "".join(parts)
-
-
-def _relinked(text: str, source: str, page: Page, places: set[str]) -> str:
-    here = posixpath.dirname(page.file.src_uri)
+    here = posixpath.dirname(site)
 
     def relinked(link: re.Match[str]) -> str:
         target, hash_sign, anchor = link["target"].partition("#")
         if ":" in target or not target:
             return link[0]
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
-        site = PLACES.get(path, path.removeprefix("docs/"))
-        if site in places:
-            there = posixpath.relpath(site, here or ".")
+        there = PLACES.get(path, path.removeprefix("docs/"))
+        if there in places:
+            there = posixpath.relpath(there, here or ".")
             return f"[{link['text']}]({there}{hash_sign}{anchor})"
         if not (ROOT / path).exists():
-            raise SystemExit(f"{source}: {link[0]} leads to {path}, which is not there")
-        return (
-            link["text"]
-            if link["text"].strip("`").startswith(path)
-            else f"{link['text']} (`{path}`)"
-        )
+            sys.exit(f"{source}: {link[0]} leads to {path}, which does not exist")
+        if link["text"].strip("`").startswith(path):
+            return link["text"]
+        return f"{link['text']} (`{path}`)"
 
-    return LINK.sub(relinked, text)
+    text = COMMENT.sub("", markdown)
+    parts, end = [], 0
+    for code in FENCED.finditer(text):
+        parts += [LINK.sub(relinked, text[end : code.start()]), code[0]]
+        end = code.end()
+    return "".join([*parts, LINK.sub(relinked, text[end:])])
 
 
 def codes_page() -> str:
-    """Every code of the protocol by its number."""
+    """Return the page with every code of the protocol by its number."""
 
     def table(codes: type[RequestCode] | type[ResponseCode]) -> str:
         rows = sorted((int(code), code.name) for code in codes)
@@ -126,3 +142,7 @@ Who may ask for what stands in [Requests](../operate/requests.md).
 
 {table(RequestCode)}
 """
+
+
+if __name__ == "__main__":
+    main()
