@@ -5,18 +5,17 @@ Each page is left as a picture in build/screens; docs/operate/dashboard.md names
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 
 from cometmq import Message, Producer
 from tests.dashboard.web import ADMIN, READER, READER_PASSWORD, Served, Visitor, text_of
 from tests.dashboard.world import BODIES, GROUP, HOSTILE, ORDERS, SMALL, place_of
+from tests.support.chromium import chromium
 from tests.support.processes import wait_until
 
 # Of no other test: what is sent to it while a test looks changes no count.
@@ -47,18 +46,6 @@ PAGES = {
     "problem": "/topic?name=never-made",
 }
 LOOKS = {"light": ("light", 1280), "dark": ("dark", 1280), "phone": ("light", 360)}
-
-
-def chromium() -> str:
-    """The path of Debian's Chromium.
-
-    Raises:
-        RuntimeError: there is none; the suite fails, since nothing else shows what it shows.
-    """
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        raise RuntimeError("no chromium here: install it (Debian: chromium)")
-    return found
 
 
 @dataclass
@@ -102,12 +89,8 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        # Chromium's own sandbox refuses to run as root, which CI is.
-        arguments = ["--no-sandbox"] if os.getuid() == 0 else []
-        launched = playwright.chromium.launch(executable_path=chromium(), args=arguments)
+    with chromium() as launched:
         yield launched
-        launched.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 import ssl
 import threading
@@ -15,12 +14,12 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import sync_playwright
 
-from tests.dashboard.test_browser import Watched, chromium
+from tests.dashboard.test_browser import Watched
 from tests.dashboard.test_silent import COUNT
 from tests.dashboard.web import ADMIN, Served, Visitor, text_of, wait_for
 from tests.support import certificates, processes
+from tests.support.chromium import chromium
 
 
 @pytest.fixture(scope="module")
@@ -131,15 +130,12 @@ def test_a_dashboard_without_tls_is_refused_by_such_a_cluster_and_says_so(encryp
 
 
 def test_a_browser_shows_live_pages_over_tls(secure):
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox"] if os.getuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
+    with chromium() as browser:
         # The authority of the test stands in no store of the machine; the test above looks at the certificate.
         tab = Watched(browser.new_context(ignore_https_errors=True).new_page(), secure.url)
         tab.log_in(ADMIN, secure.password)
         tab.page.wait_for_selector("main >> text=broker-t", timeout=30_000)
         tab.page.wait_for_selector(".chart canvas", timeout=30_000)
-        browser.close()
     tab.is_well()
 
 

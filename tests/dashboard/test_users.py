@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from cometmq import Admin, ClientSettings, Credentials
 from cometmq.admin import Accounts
@@ -16,9 +14,10 @@ from cometmq.connect import ClientInstance
 from cometmq.model.errors import BrokerRefused
 from tests.dashboard.conftest import ROOT, auth_cluster
 from tests.dashboard.test_actions import seen_in
-from tests.dashboard.test_browser import LOOKS, SCREENS, Watched, chromium, overflow
+from tests.dashboard.test_browser import LOOKS, SCREENS, Watched, overflow
 from tests.dashboard.web import ADMIN, READER, READER_PASSWORD, Served, Visitor, text_of
 from tests.dashboard.world import RIGHT_TO_LEFT, SCRIPT
+from tests.support.chromium import chromium
 from tests.support.processes import wait_until
 
 SECRET = "secret-of-somebody"
@@ -201,9 +200,7 @@ def test_the_pages_are_well_and_leave_their_pictures(trusted, chief):
     create(chief, "dora")
     chief.post("/user/policy", name="dora", resource="Topic:orders*", do_Pub="1", do_Get="1")
     SCREENS.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox"] if os.getuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
+    with chromium() as browser:
         for look, (scheme, width) in LOOKS.items():
             context = browser.new_context(
                 viewport={"width": width, "height": 800},
@@ -223,7 +220,6 @@ def test_the_pages_are_well_and_leave_their_pictures(trusted, chief):
                 tab.page.screenshot(path=SCREENS / f"{name}-{look}.png", full_page=True)
             context.close()
             tab.is_well()
-        browser.close()
     assert "What browsers reported" not in text_of(chief.get("/audit"))
 
 
