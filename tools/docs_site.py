@@ -6,6 +6,7 @@ shown by its path. The pages of folders that grow (operate, design, format), of 
 navigation here.
 """
 
+import ast
 import posixpath
 import re
 import shutil
@@ -34,7 +35,11 @@ CODES = "reference/codes.md"
 # Folders whose pages are found, and where the navigation has them.
 GROWING = {"operate": "Operate", "format": "Formats", "design": "Decisions"}
 
-PLACES = {source: site for site, source in OUTSIDE.items()}
+EXAMPLES = {
+    f"examples/{path.stem}.md": f"examples/{path.name}"
+    for path in sorted((ROOT / "examples").glob("[a-z]*.py"))
+}
+PLACES = {source: site for site, source in (OUTSIDE | EXAMPLES).items()}
 LINK = re.compile(r"(?<!!)\[(?P<text>(?:[^\]\[]|\[[^\]]*\])*)\]\((?P<target>[^)\s]+)\)")
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 # Comments for the test that runs a page's blocks; no reader needs them.
@@ -45,7 +50,7 @@ def main() -> None:
     """Write all pages and mkdocs.yml anew."""
     shutil.rmtree(PAGES, ignore_errors=True)
     sources = dict(_sources())
-    made = {CODES: codes_page()}
+    made = {CODES: codes_page(), **{site: _example(path) for site, path in EXAMPLES.items()}}
     for site, source in sources.items():
         path = ROOT / source
         if path.suffix == ".md":
@@ -67,6 +72,15 @@ def _sources() -> Iterator[tuple[str, str]]:
             yield path.relative_to(ROOT / "docs").as_posix(), path.relative_to(ROOT).as_posix()
 
 
+def _example(source: str) -> str:
+    """Return the page of a program: its docstring, and the code that follows it."""
+    code = (ROOT / source).read_text()
+    parsed = ast.parse(code)
+    program = "".join(code.splitlines(keepends=True)[parsed.body[0].end_lineno :]).lstrip()
+    text = ast.get_docstring(parsed) or ""
+    return f"# {Path(source).name}\n\n{text}\n\n```python\n{program}```\n"
+
+
 def _place(site: str) -> Path:
     place = PAGES / site
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -82,6 +96,7 @@ def _navigation(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
             path.relative_to(ROOT / "docs").as_posix()
             for path in (ROOT / "docs" / folder).glob("*.md")
         )
+    sections["Client"].append({"Examples": list(EXAMPLES)})
     reference = [*sections.pop("Reference", []), CODES, {"Formats": sections.pop("Formats")}]
     internals = [
         "the-way-of-a-message.md", "contributing.md", "security.md", "changelog.md",
