@@ -12,6 +12,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,18 @@ OUTSIDE = {
     "security.md": "SECURITY.md",
 }
 CODES = "reference/codes.md"
+# Modules with public names; their page has the names that have none of their own.
+MODULES = {
+    "cometmq": "Messages, settings, filters",
+    "cometmq.admin": "What administration takes and returns",
+    "cometmq.connect": "Parts for connectors",
+    "cometmq.errors": "Errors",
+    "cometmq.embedded": "Brokers in your process",
+    "cometmq.spark": "Spark",
+    "cometmq.offline": "Stores without a broker",
+}
+# Names on one of these pages; more would make it too long.
+NAMES_MAX = 32
 # Folders whose pages are found, and where the navigation has them.
 GROWING = {"operate": "Operate", "format": "Formats", "design": "Decisions"}
 
@@ -50,7 +63,9 @@ def main() -> None:
     """Write all pages and mkdocs.yml anew."""
     shutil.rmtree(PAGES, ignore_errors=True)
     sources = dict(_sources())
-    made = {CODES: codes_page(), **{site: _example(path) for site, path in EXAMPLES.items()}}
+    reference = dict(_reference())
+    made = {CODES: codes_page(), **reference}
+    made |= {site: _example(path) for site, path in EXAMPLES.items()}
     for site, source in sources.items():
         path = ROOT / source
         if path.suffix == ".md":
@@ -60,7 +75,7 @@ def main() -> None:
     for site, text in made.items():
         _place(site).write_text(text)
     config = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
-    config["nav"] = _navigation(config["nav"])
+    config["nav"] = _navigation(config["nav"], list(reference))
     (BUILD / "mkdocs.yml").write_text(yaml.safe_dump(config, sort_keys=False))
 
 
@@ -87,8 +102,38 @@ def _place(site: str) -> Path:
     return place
 
 
-def _navigation(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return mkdocs.yml's navigation with the pages of the folders that grow."""
+def _reference() -> Iterator[tuple[str, str]]:
+    """Yield a page for each class that exists twice, and pages for the other names of each module."""
+    others = {}
+    for module, title in MODULES.items():
+        names = sorted(import_module(module).__all__, key=str.casefold)
+        for name in [each for each in names if f"Async{each}" in names]:
+            twins = [name, f"Async{name}"]
+            names = [each for each in names if each not in twins]
+            text = f"`{name}` is for threads, `Async{name}` for asyncio. Both have the same methods."
+            yield f"reference/{_kebab(name)}.md", _names_page(name, text, module, twins)
+        pages = max(1, -(-len(names) // NAMES_MAX))
+        size = max(1, -(-len(names) // pages))
+        for place in range(0, len(names), size):
+            part = names[place : place + size]
+            heading = f"{title}: {part[0]} to {part[-1]}" if pages > 1 else title
+            text = f"Names of the module `{module}`."
+            page = _names_page(heading, text, module, part)
+            others[f"reference/{module}-{place // size + 1}.md"] = page
+    yield from others.items()
+
+
+def _kebab(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+
+
+def _names_page(title: str, text: str, module: str, names: list[str]) -> str:
+    """Return a page on which mkdocstrings describes the names of a module."""
+    return f"# {title}\n\n{text}\n\n" + "".join(f"::: {module}.{name}\n\n" for name in names)
+
+
+def _navigation(given: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
+    """Return mkdocs.yml's navigation with the pages of the folders that grow, and with `names`, those of public names."""
     sections = {title: pages for entry in given for title, pages in entry.items()}
     for folder, title in GROWING.items():
         pages = sections.setdefault(title, [])
@@ -97,7 +142,7 @@ def _navigation(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
             for path in (ROOT / "docs" / folder).glob("*.md")
         )
     sections["Client"].append({"Examples": list(EXAMPLES)})
-    reference = [*sections.pop("Reference", []), CODES, {"Formats": sections.pop("Formats")}]
+    reference = [*names, CODES, {"Formats": sections.pop("Formats")}]
     internals = [
         "the-way-of-a-message.md", "contributing.md", "security.md", "changelog.md",
         {"Decisions": sections.pop("Decisions")},
