@@ -1,6 +1,6 @@
 """Measures Java, CometMQ and the floor in turn, three rounds in one session, and writes the tables.
 
-Usage: python -m bench.run [--section broker|alone|columns|crowd|store|recovery|ha|spark|spark-store|clients|cores|timed|operate|secure|face] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
+Usage: python -m bench.run [--section broker|alone|columns|crowd|store|recovery|ha|spark|spark-store|clients|cores|timed|operate|secure|face|unseen] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
                            [--results FOLDER] [--dry]
 
 Machines are noisy, so only ratios within one round mean something; the table shows their medians. Run
@@ -34,6 +34,7 @@ from bench.secure_work import do_secure
 from bench.store_work import do_store
 from bench.systems import COMETMQ, FLOOR, JAVA, running
 from bench.timed import TIMED_MESSAGES, do_timed
+from bench.unseen_work import do_unseen
 from bench.work import do_all, do_alone, do_columns
 from cometmq.kernel import WHY_PLAIN
 from tests.interop.reference import VERSION, java
@@ -147,7 +148,10 @@ def do_section(
     section: str, name: str, folder: Path, number: int, given: argparse.Namespace
 ) -> dict[str, Any]:
     """One system's rows of one round."""
-    simple = {"crowd": do_crowd, "operate": do_operate, "secure": do_secure, "cores": do_cores}
+    simple = {
+        "crowd": do_crowd, "operate": do_operate, "secure": do_secure, "cores": do_cores,
+        "unseen": do_unseen,
+    }  # fmt: skip
     if (do := simple.get(section)) is not None:
         return do(name, folder, seconds=given.seconds)
     if section == "store":

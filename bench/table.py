@@ -263,6 +263,38 @@ CORES_LINES = [
 ]  # fmt: skip
 
 
+UNSEEN_LINES = [
+    line
+    for title, row, rate, processor in (
+        ("pulls with tags, 1 of 10 messages; of messages looked at", "TAG 10", 2.0, 0.35),
+        ("1 of 100", "TAG 100", 2.0, 0.35),
+        ("1 of 1,000", "TAG 1000", 2.0, 0.35),
+        ("pulls with SQL92, 1 of 10 messages", "SQL92 10", 1.5, 0.5),
+        ("1 of 100", "SQL92 100", None, None),
+        ("1 of 1,000", "SQL92 1000", 1.5, 0.5),
+        ("query of a key that is there, 4 connections, one at a time", "key", 1.0, 1.0),
+        ("of a key that is not", "no key", 1.0, 1.0),
+        ("view by id", "view", 1.0, 1.0),
+        ("offset by time", "time", 1.0, 1.0),
+        ("send-backs of refused messages, 4 connections, 16 in flight", "refused", 1.1, 0.6),
+        ("heartbeats of 16 clients", "heartbeats", 1.2, 0.5),
+        ("of 1,000 clients of one group that join and go on", "joining", 1.2, 0.5),
+        ("locks of 4 queues, 16 connections", "locks", 1.2, 0.5),
+        ("sends with a delay level, 4 connections, 64 in flight", "delayed", 1.5, 0.45),
+        ("timed sends", "timed", 1.5, 0.45),
+        ("transactions, half message and commit, 16 connections", "transactions", 1.3, 0.5),
+        ("4 connections, 64 in flight", "many transactions", 1.3, 0.5),
+        ("1,500 topics made by sends, 8 connections", "new topics", 1.2, 0.5),
+        ("50 groups that wait on one topic, 500 sends/s: what they get", "fan", None, 0.4),
+    )
+    for line in (
+        Line(f"{title}: throughput", row, "per_second", rate),
+        Line("the same: processor time for each", row, "processor_us", processor, at_least=False, unit=" us"),
+        Line("the same: p99", row, "p99_us", None, at_least=False, unit=" us"),
+    )
+]  # fmt: skip
+
+
 TIMED_LINES = [
     Line("1 million timed messages waiting: anonymous memory", "timed", "waiting_bytes", 150.0, against=None, at_least=False, unit=" MB", scale=1e-6),
     Line("stored in its topic after its time: p99", "timed", "p99_ms", 1_000.0, against=None, at_least=False, unit=" ms"),
@@ -301,6 +333,7 @@ SECTIONS = {
         Section("clients", CLIENT_LINES, (JAVA, KAFKA, REDIS, COMETMQ)),
         Section("cores", CORES_LINES, (JAVA, COMETMQ)),
         Section("timed", TIMED_LINES, (COMETMQ,)),
+        Section("unseen", UNSEEN_LINES, (JAVA, COMETMQ)),
         Section("operate", OPERATE_LINES, (JAVA, COMETMQ)),
         Section("secure", SECURE_LINES, (JAVA, COMETMQ)),
         Section("face", FACE_LINES, (BEFORE, COMETMQ)),

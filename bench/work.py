@@ -238,8 +238,8 @@ def send_with_keys(work: Round) -> None:
     work.rows["index lag"] = {"most_ms": max(lag.lags_ms, default=0), "looks": len(lag.lags_ms)}
 
 
-def fill(work: Round, topic: str, messages: int) -> None:
-    """Send `messages` of 128 bytes, unmeasured."""
+def fill(work: Round, topic: str, messages: int, **flags: Any) -> None:
+    """Send `messages` of 128 bytes, unmeasured, with these flags of loadgen besides."""
     if messages > 0:
         report = run_loadgen(
             "send",
@@ -250,5 +250,6 @@ def fill(work: Round, topic: str, messages: int) -> None:
             size=128,
             secs=300,
             messages=messages,
+            **flags,
         )
         work.acknowledged[topic] += report["messages"]

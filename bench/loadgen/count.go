@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-const pullFound, pullOffsetMoved = 0, 21
+const pullFound, pullRetry, pullOffsetMoved = 0, 20, 21
 
 // count reads every queue once, from its start to its end, and insists that queue offsets are dense.
 func count(addr string, topic string, queues int, broker string) report {
@@ -31,7 +31,7 @@ func count(addr string, topic string, queues int, broker string) report {
 			sign, expected := newSigner(), int64(0)
 			defer func() { atomic.AddInt64(&messages, expected) }()
 			for i := 0; ; i++ {
-				pullRequest(w, sign, topic, q, expected, broker, i)
+				pullRequest(w, sign, topic, q, expected, everything, broker, i)
 				h, body, err := readFrame(r, &buf)
 				if err != nil {
 					fatal(err)

@@ -22,7 +22,7 @@ func idle(addr string, conns int, topic, broker string) report {
 		}
 		opened[c] = conn
 		w := bufio.NewWriterSize(conn, 1<<12)
-		pullRequest(w, sign, topic, 0, 0, broker, c)
+		pullRequest(w, sign, topic, 0, 0, everything, broker, c)
 		if _, _, err := readFrame(bufio.NewReaderSize(conn, 1<<12), &buf); err != nil {
 			fail(err)
 		}

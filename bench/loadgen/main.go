@@ -4,10 +4,14 @@
 //	loadgen floor :PORT                                          answer each frame at once, keep nothing; a pull gets 32 records of zeros
 //	loadgen send  ADDR -conns 4 -window 256 -size 128 -secs 8 -topic T -queues 4 [-topics 1000] [-keys]
 //	              [-messages N] [-ready N]                       and end after N requests, if that is sooner
-//	              [-kind max|heartbeat|lock|delay|timer|half]    requests of this kind in place of plain sends
+//	              [-tags 10]                                     give message i the tag t(i%10), and the property a the value i%10
+//	              [-kind max|heartbeat|...]                      requests of this kind (kinds.go, old.go) in place of plain sends
 //	loadgen lone  ADDR -size 128 -secs 8 -topic T -queues 4      one at a time, by a thread that waits in read
 //	loadgen back  ADDR -conns 2000 -secs 60 -topic T -queues 4   each connects until it can, and sends one until it is stored
 //	loadgen pull  ADDR -conns 4 -secs 8 -topic T -queues 4       read each queue from its start, again and again
+//	              [-filter "SQL92:a = 1"]                        count the messages that a filter looks at
+//	loadgen transact ADDR -conns 4 -window 64 -secs 8 -topic T   half messages, each committed once it is stored
+//	loadgen fan   ADDR -conns 50 -rate 500 -secs 8 -topic T      so many groups wait for each message; count what they get
 //	loadgen count ADDR -topic T -queues 4                        read each queue once, to its end
 //	loadgen idle  ADDR -conns 5000 -topic T                      ask one thing on each connection, and hold them until standard input ends
 //	loadgen pop   ADDR -conns 4 -secs 8 -topic T                 pop 32 at a time, acknowledge each, until it is empty
@@ -52,7 +56,7 @@ func (r *report) latencies(ns []int64) {
 
 func main() {
 	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: loadgen floor|send|lone|back|pull|count|pop|idle ADDR [flags]")
+		fmt.Fprintln(os.Stderr, "usage: loadgen floor|send|lone|back|pull|transact|fan|count|pop|idle ADDR [flags]")
 		os.Exit(2)
 	}
 	mode, addr := os.Args[1], os.Args[2]
@@ -66,7 +70,10 @@ func main() {
 	topics := f.Int("topics", 1, "send over so many topics in turn: T0, T1, …")
 	messages := f.Int64("messages", 1<<62, "end after so many requests")
 	keys := f.Bool("keys", false, "give each message a key of its own")
-	kind := f.String("kind", "", "send requests of this kind in place of plain sends: max, heartbeat, lock, delay, timer, half")
+	tags := f.Int("tags", 0, "give the messages so many tags, and values of the property a, in turn")
+	kind := f.String("kind", "", "send requests of this kind in place of plain sends: max, heartbeat, lock, delay, timer, half, key, nokey, view, time, refuse")
+	filter := f.String("filter", everything, "of pulls, as KIND:EXPRESSION")
+	rate := f.Int("rate", 500, "messages a second that groups wait for")
 	broker := f.String("broker", "broker-a", "broker name put in the request")
 	ready := f.Int("ready", 0, "send so many requests again and again, made before the time begins")
 	f.BoolVar(&link.tls, "tls", false, "over TLS 1.3")
@@ -78,13 +85,17 @@ func main() {
 	case "floor":
 		floor(addr)
 	case "send":
-		r = send(addr, *conns, *window, *size, *secs, *topic, *topics, *queues, *messages, *keys, *kind, *ready, *broker)
+		r = send(addr, *conns, *window, *size, *secs, *topic, *topics, *queues, *messages, *keys, *tags, *kind, *ready, *broker)
 	case "lone":
 		r = lone(addr, *size, *secs, *topic, *queues, *broker)
 	case "back":
 		r = back(addr, *conns, *secs, *size, *topic, *queues, *broker)
 	case "pull":
-		r = pull(addr, *conns, *secs, *topic, *queues, *broker)
+		r = pull(addr, *conns, *secs, *topic, *queues, *filter, *broker)
+	case "transact":
+		r = transact(addr, *conns, *window, *size, *secs, *topic, *queues, *broker)
+	case "fan":
+		r = fan(addr, *conns, *rate, *size, *secs, *topic, *queues, *broker)
 	case "count":
 		r = count(addr, *topic, *queues, *broker)
 	case "idle":

@@ -6,16 +6,20 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
 )
 
-// pull reads queue c%queues on connection c, 32 messages a request, and starts again at its end.
+const everything = "TAG:*" // The filter of a consumer that wants all messages.
+
+// pull reads queue c%queues on connection c, 32 messages a request, and starts again at its end. With a filter the messages that
+// the broker looked at count, and not those that it sent.
 //
 // By one thread that waits for all of them in epoll_wait(2): a second one would look for work on the core of the broker, and
 // where a goroutine waits, Go's scheduler asks the system twice more for each answer.
-func pull(addr string, conns, secs int, topic string, queues int, broker string) report {
+func pull(addr string, conns, secs int, topic string, queues int, filter, broker string) report {
 	runtime.LockOSThread()
 	ready, err := syscall.EpollCreate1(0)
 	if err != nil {
@@ -23,7 +27,7 @@ func pull(addr string, conns, secs int, topic string, queues int, broker string)
 	}
 	pullers := make([]*puller, conns)
 	for c := range pullers {
-		pullers[c] = newPuller(addr, topic, c%queues, broker)
+		pullers[c] = newPuller(addr, topic, c%queues, filter, broker)
 		event := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(c)}
 		if err := syscall.EpollCtl(ready, syscall.EPOLL_CTL_ADD, int(pullers[c].socket), &event); err != nil {
 			fail(err)
@@ -78,7 +82,7 @@ type puller struct {
 	r                        *bufio.Reader
 	w                        *bufio.Writer
 	sign                     *signer
-	topic, broker            string
+	topic, filter, broker    string
 	queue, asks              int
 	offset                   int64
 	asked                    time.Time
@@ -87,8 +91,8 @@ type puller struct {
 	buf                      []byte
 }
 
-func newPuller(addr, topic string, queue int, broker string) *puller {
-	p := &puller{socket: connected(addr), sign: newSigner(), topic: topic, broker: broker, queue: queue}
+func newPuller(addr, topic string, queue int, filter, broker string) *puller {
+	p := &puller{socket: connected(addr), sign: newSigner(), topic: topic, filter: filter, broker: broker, queue: queue}
 	conn, err := secured(p.socket)
 	if err != nil {
 		fail(err)
@@ -98,7 +102,7 @@ func newPuller(addr, topic string, queue int, broker string) *puller {
 }
 
 func (p *puller) ask(now time.Time) {
-	pullRequest(p.w, p.sign, p.topic, p.queue, p.offset, p.broker, p.asks)
+	pullRequest(p.w, p.sign, p.topic, p.queue, p.offset, p.filter, p.broker, p.asks)
 	p.asked = now
 	p.asks++
 }
@@ -109,7 +113,11 @@ func (p *puller) take() {
 	if err != nil {
 		fail(err)
 	}
-	if field(h, "code") != 0 {
+	if code := field(h, "code"); code == pullRetry && p.filter != everything {
+		p.messages += field(h, "nextBeginOffset") - p.offset
+		p.offset = field(h, "nextBeginOffset")
+		return
+	} else if code != pullFound {
 		if p.offset == 0 {
 			if p.refused++; p.refused == 1 {
 				fmt.Fprintln(os.Stderr, string(h))
@@ -119,6 +127,11 @@ func (p *puller) take() {
 		return
 	}
 	p.bytes += int64(len(body))
+	if p.filter != everything {
+		p.messages += field(h, "nextBeginOffset") - p.offset
+		p.offset = field(h, "nextBeginOffset")
+		return
+	}
 	for len(body) >= 4 {
 		n := binary.BigEndian.Uint32(body)
 		if n == 0 || int(n) > len(body) {
@@ -130,11 +143,12 @@ func (p *puller) take() {
 	p.offset = field(h, "nextBeginOffset")
 }
 
-// pullRequest asks for 32 messages. sysFlag 4: the request carries its own subscription; the broker does not wait.
-func pullRequest(w *bufio.Writer, sign *signer, topic string, queue int, offset int64, broker string, opaque int) {
+// pullRequest asks for 32 messages. sysFlag 4: the request carries its own subscription, "KIND:EXPRESSION"; the broker does not wait.
+func pullRequest(w *bufio.Writer, sign *signer, topic string, queue int, offset int64, filter, broker string, opaque int) {
+	kind, expression, _ := strings.Cut(filter, ":")
 	header := []byte(fmt.Sprintf(
-		`{"code":11,"extFields":{"consumerGroup":"yardstick","topic":"%s","queueId":"%d","queueOffset":"%d","maxMsgNums":"32","sysFlag":"4","commitOffset":"0","suspendTimeoutMillis":"0","subscription":"*","subVersion":"0","expressionType":"TAG","bname":"%s"},"flag":0,"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":479}`,
-		topic, queue, offset, broker, opaque))
+		`{"code":11,"extFields":{"consumerGroup":"yardstick","topic":"%s","queueId":"%d","queueOffset":"%d","maxMsgNums":"32","sysFlag":"4","commitOffset":"0","suspendTimeoutMillis":"0","subscription":"%s","subVersion":"0","expressionType":"%s","bname":"%s"},"flag":0,"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":479}`,
+		topic, queue, offset, expression, kind, broker, opaque))
 	writeFrame(w, sign.signed(header, nil), nil)
 	w.Flush()
 }

@@ -14,7 +14,7 @@ import (
 
 const slots = 1 << 20 // send times of the last million requests of a connection, by opaque
 
-func send(addr string, conns, window, size, secs int, topic string, topics, queues int, messages int64, keys bool, kind string, ready int, broker string) report {
+func send(addr string, conns, window, size, secs int, topic string, topics, queues int, messages int64, keys bool, tags int, kind string, ready int, broker string) report {
 	var ok, refused, sent int64
 	var all []int64
 	var mu sync.Mutex
@@ -31,6 +31,9 @@ func send(addr string, conns, window, size, secs int, topic string, topics, queu
 	made := make([][]prepared, conns)
 	for c := range made {
 		made[c] = prepare(ready, topic, queues, c, broker, newSigner(), body)
+	}
+	if old[kind] {
+		places = firstRecords(addr, topic, queues, broker)
 	}
 	start := time.Now()
 	end := start.Add(time.Duration(secs) * time.Second)
@@ -52,7 +55,7 @@ func send(addr string, conns, window, size, secs int, topic string, topics, queu
 				if field(h, "flag")&1 == 0 {
 					continue // A request of the broker: a group's members have changed.
 				}
-				if field(h, "code") == 0 {
+				if code := field(h, "code"); code == 0 || code == queryNotFound && kind == "nokey" {
 					atomic.AddInt64(&ok, 1)
 				} else if atomic.AddInt64(&refused, 1) == 1 {
 					fmt.Fprintln(os.Stderr, string(h))
@@ -93,8 +96,11 @@ func send(addr string, conns, window, size, secs int, topic string, topics, queu
 				if topics > 1 {
 					name += strconv.Itoa((i/queues*conns + c) % topics)
 				}
+				if tags > 0 {
+					key = fmt.Sprintf(`TAGS\u0001t%d\u0002a\u0001%d\u0002`, i%tags, i%tags)
+				}
 				if keys {
-					key = fmt.Sprintf(`KEYS\u0001key-%d-%d\u0002`, c, i)
+					key += fmt.Sprintf(`KEYS\u0001key-%d-%d\u0002`, c, i)
 				}
 				writeFrame(w, sign.signed(sendHeader(name, (i+c)%queues, now, key, 0, c, i, broker), body), body)
 			}
