@@ -32,6 +32,7 @@ try:
         )
         from cometmq.kernel._columns import SendBatch
         from cometmq.kernel._entries import choose_entries, gather, show_entries, show_records
+        from cometmq.kernel._filters import PropertyFilter, TagCodes
         from cometmq.kernel._frames import read_commands
         from cometmq.kernel._index import (
             index_keys,
@@ -89,6 +90,7 @@ except ImportError as error:
         take_reads,
         take_sends,
     )
+    from cometmq.kernel.filters import PropertyFilter, TagCodes
     from cometmq.kernel.keys import index_keys, insert_keys, record_keys
     from cometmq.kernel.mapped_files import MappedFile
     from cometmq.kernel.messages import plain_messages, plain_properties
@@ -140,8 +142,10 @@ __all__ = [
     "MappedFile",
     "PeerEnd",
     "PipelinedSends",
+    "PropertyFilter",
     "QueueEnd",
     "SendBatch",
+    "TagCodes",
     "Tally",
     "TimeCounts",
     "TurnReads",

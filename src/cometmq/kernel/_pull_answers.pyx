@@ -4,9 +4,10 @@
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 
 from cometmq.kernel._bytes cimport get_u64, put_bytes, put_u32
+from cometmq.kernel._filters cimport PropertyFilter, TagCodes
 from cometmq.kernel._layouts cimport FRAME_HEAD_SIZE, QUEUE_ENTRY_PHYSICAL_OFFSET_AT, QUEUE_ENTRY_SIZE
 from cometmq.kernel._mapped_files cimport MappedFile
 from cometmq.kernel._queue_ends cimport QueueEnd
@@ -26,7 +27,8 @@ cdef enum:
     FAR_BROKER = 5
     GROUP_FLAG = 6
     TOPIC_FLAG = 7
-    TERMS = 8
+    NONE_PIECES = 8
+    TERMS = 9
     FILES = 0
     WRITTEN = 1
     WARM_START = 2
@@ -98,39 +100,60 @@ cdef bytes _answer(tuple pieces, int64_t *numbers, ChosenRecords *chosen, const 
 cdef object _found(
     tuple terms, QueueEnd queue, int64_t offset, int64_t opaque, const uint8_t *at, const uint8_t *last, tuple reach,
 ):
-    """The answer with the messages of entries; None where it is none for here."""
+    """The answer with the messages of entries, or that none matched; None where it is none for here."""
     cdef list files = <list?>reach[FILES]
-    cdef int64_t written = reach[WRITTEN], near_size = reach[NEAR_SIZE], log_start
+    cdef int64_t written = reach[WRITTEN]
+    cdef int64_t first = <int64_t>get_u64(at + QUEUE_ENTRY_PHYSICAL_OFFSET_AT)
+    cdef MappedFile file
+    cdef Py_buffer log
+    if not len(files):
+        return None
+    if first >= <int64_t>reach[WARM_START] and first >= written - <int64_t>reach[WARM_SIZE]:
+        file = _file_of(files, first, (<MappedFile?>files[0]).start)
+        if file is not None:
+            PyObject_GetBuffer(file.mapped, &log, PyBUF_SIMPLE)
+            try:
+                return _of_file(
+                    terms, queue, offset, opaque, at, last, reach, <const uint8_t *>log.buf, file.start, file.start + log.len
+                )
+            finally:
+                PyBuffer_Release(&log)
+    if type(terms[MATCH]) is not TagCodes:
+        return None
+    # That no entry has such a tag is seen without a record.
+    return _of_file(terms, queue, offset, opaque, at, last, reach, NULL, INT64_MAX, INT64_MAX)
+
+
+cdef object _of_file(
+    tuple terms, QueueEnd queue, int64_t offset, int64_t opaque, const uint8_t *at, const uint8_t *last, tuple reach,
+    const uint8_t *log, int64_t base, int64_t limit,
+):
+    """As `_found`; `limit` is the physical offset behind the last byte of the log file that begins at `base`."""
+    cdef list files = reach[FILES]
+    cdef int64_t written = reach[WRITTEN], near_size = reach[NEAR_SIZE]
     cdef int64_t first = <int64_t>get_u64(at + QUEUE_ENTRY_PHYSICAL_OFFSET_AT)
     cdef int64_t[NUMBERS] numbers
-    cdef tuple limits
-    cdef MappedFile file
     cdef ChosenRecords chosen
-    cdef Py_buffer log
-    cdef bytes frame
-    if not len(files) or first < <int64_t>reach[WARM_START] or first < written - <int64_t>reach[WARM_SIZE]:
+    cdef tuple limits, pieces
+    # A read through a property filter may find as much of old messages as of new ones, as on the slow path.
+    cdef bint is_old = written - first > near_size and type(terms[MATCH]) is not PropertyFilter
+    limits = (<tuple?>reach[LIMITS])[is_old]
+    if not choose_records(
+        &chosen, at, last,
+        min(<int64_t>terms[COUNT_MAX], <int64_t>limits[0]), min(<int64_t>terms[BYTES_MAX], <int64_t>limits[1]),
+        (<MappedFile?>files[0]).start, terms[MATCH], log, base, limit,
+    ) or chosen.size > ANSWERED_SIZE_MAX or not chosen.looked:
         return None
-    log_start = (<MappedFile?>files[0]).start
-    file = _file_of(files, first, log_start)
-    if file is None:
+    pieces = terms[PIECES] if chosen.count else terms[NONE_PIECES]
+    if not len(pieces):
         return None
-    limits = (<tuple?>reach[LIMITS])[written - first > near_size]
-    PyObject_GetBuffer(file.mapped, &log, PyBUF_SIMPLE)
-    try:
-        if not choose_records(
-            &chosen, at, last,
-            min(<int64_t>terms[COUNT_MAX], <int64_t>limits[0]), min(<int64_t>terms[BYTES_MAX], <int64_t>limits[1]),
-            log_start, terms[MATCH], <const uint8_t *>log.buf, file.start, file.start + log.len,
-        ) or chosen.size > ANSWERED_SIZE_MAX:
-            return None
-        numbers[0] = terms[FAR_BROKER] if written - chosen.end > near_size else terms[NEAR_BROKER]
-        numbers[1] = offset + chosen.looked
-        numbers[2], numbers[3] = queue.min_offset, queue.max_offset
-        numbers[4], numbers[5], numbers[6] = terms[GROUP_FLAG], terms[TOPIC_FLAG], opaque
-        frame = _answer(terms[PIECES], numbers, &chosen, <const uint8_t *>log.buf, file.start)
-        return frame, chosen.size, chosen.count
-    finally:
-        PyBuffer_Release(&log)
+    numbers[0] = terms[NEAR_BROKER]
+    if chosen.end >= 0 and written - chosen.end > near_size:
+        numbers[0] = terms[FAR_BROKER]
+    numbers[1] = offset + chosen.looked
+    numbers[2], numbers[3] = queue.min_offset, queue.max_offset
+    numbers[4], numbers[5], numbers[6] = terms[GROUP_FLAG], terms[TOPIC_FLAG], opaque
+    return _answer(pieces, numbers, &chosen, log, base), chosen.size, chosen.count
 
 
 def pull_answer(

@@ -6,8 +6,8 @@ cdef enum:
 
 
 cdef struct ChosenRecords:
-    # How many records, their bytes, and the physical offset behind the last; entries looked at; where each record stands, and its size,
-    # which is not asked again of the file: somebody else may write there.
+    # How many records, their bytes, and the physical offset behind the last that was read; entries looked at; where each record stands,
+    # and its size, which is not asked again of the file: somebody else may write there.
     Py_ssize_t count
     int64_t size
     int64_t end

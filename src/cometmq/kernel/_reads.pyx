@@ -10,6 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp
 
 from cometmq.kernel._bytes cimport get_u32, get_u64, put_bytes
+from cometmq.kernel._filters cimport DECLINED, PropertyFilter, TagCodes
 from cometmq.kernel._layouts cimport (
     BLANK_SIZE,
     GAP_CODE,
@@ -24,13 +25,18 @@ from cometmq.kernel._layouts cimport (
     RECORD_HEAD_STORE_SIZE_AT,
     RECORD_SIZE_MIN,
 )
+from cometmq.kernel._plain_records cimport Parts, has_parts
 from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize, get_decimal
+from cometmq.kernel.filters import EFFORT_MAX as EFFORT
 from cometmq.kernel.reads import ENTRIES_MAX as ENTRIES
 
 cdef extern from "Python.h":
     int PyUnicode_IS_ASCII(object text)
 
-assert ENTRIES_MAX == ENTRIES
+cdef enum:
+    EFFORT_MAX = 2097152
+
+assert (ENTRIES_MAX, EFFORT_MAX) == (ENTRIES, EFFORT)
 
 
 cdef object _value(str text, str kind):
@@ -85,13 +91,34 @@ cdef bint _is_record(const uint8_t *record, int32_t size, int64_t place) noexcep
     return <int64_t>get_u64(record + RECORD_HEAD_PHYSICAL_OFFSET_AT) == place
 
 
+cdef int _passes(
+    PropertyFilter wanted, const uint8_t *log, int64_t place, int32_t size, int64_t base, int64_t *effort
+) noexcept:
+    """Whether a record passes a filter, 1 or not; DECLINED: the record or its properties are not simple, or it takes long."""
+    cdef Parts parts
+    cdef Py_ssize_t at = place - base
+    if not has_parts(log, at, at + size, base, &parts):
+        return DECLINED
+    effort[0] += (parts.after - parts.block_start) * wanted.count
+    if effort[0] > EFFORT_MAX:
+        return DECLINED
+    return wanted.result(log + parts.block_start, parts.after - parts.block_start)
+
+
 cdef bint choose_records(
     ChosenRecords *chosen, const uint8_t *at, const uint8_t *last, Py_ssize_t count_max, int64_t size_max, int64_t log_start,
     object match, const uint8_t *log, int64_t base, int64_t limit,
 ) except -1:
-    """Choose the records of entries, as `plain_read`; False where it gives None. `limit` is the physical offset behind the log file's last byte."""
-    cdef int64_t place, code
+    """Choose the records of entries, as `plain_read`, maybe none; False where something is not simple.
+
+    `limit` is the physical offset behind the log file's last byte.
+    """
+    cdef int64_t place, code, effort = 0
     cdef int32_t size
+    cdef int passes
+    cdef TagCodes codes = <TagCodes>match if type(match) is TagCodes else None
+    cdef PropertyFilter wanted = <PropertyFilter>match if type(match) is PropertyFilter else None
+    cdef bint is_function = match is not None and codes is None and wanted is None
     chosen.count = chosen.looked = 0
     chosen.size, chosen.end = 0, -1
     if last - at > ENTRIES_MAX * QUEUE_ENTRY_SIZE or (last - at) % QUEUE_ENTRY_SIZE:
@@ -106,17 +133,26 @@ cdef bint choose_records(
         chosen.looked += 1
         if place < log_start or size == BLANK_SIZE or code == GAP_CODE:
             return False
-        if match is not None and not match(code):
+        if codes is not None:
+            if not codes.has(code):
+                continue
+        elif is_function and not match(code):
             continue
         if size < RECORD_SIZE_MIN or place < chosen.end or place < base or size > limit - place:
             return False
         if not _is_record(log + (place - base), size, place):
             return False
+        chosen.end = place + size
+        if wanted is not None:
+            passes = _passes(wanted, log, place, size, base, &effort)
+            if passes == DECLINED:
+                return False
+            if passes != 1:
+                continue
         chosen.places[chosen.count], chosen.sizes[chosen.count] = place, size
         chosen.count += 1
         chosen.size += size
-        chosen.end = place + size
-    return chosen.count > 0
+    return True
 
 
 cdef uint8_t *put_records(uint8_t *at, ChosenRecords *chosen, const uint8_t *log, int64_t base) noexcept nogil:
@@ -146,7 +182,7 @@ def plain_read(
             first, file = <const uint8_t *>content.buf, <const uint8_t *>log.buf
             if not choose_records(
                 &chosen, first + start, first + stop, count_max, size_max, log_start, match, file, base, base + log.len,
-            ):
+            ) or not chosen.count:
                 return None
             records = PyBytes_FromStringAndSize(NULL, chosen.size)
             put_records(<uint8_t *>PyBytes_AS_STRING(records), &chosen, file, base)

@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+from cometmq.kernel.filters import PropertyFilter
 from cometmq.kernel.mapped_files import MappedFile
 from cometmq.kernel.queue_ends import QueueEnd
 
@@ -49,21 +50,23 @@ class AnswerTerms(NamedTuple):
             the group's and the topic's flag, the request's number.
         count_max: Maximum number of messages.
         size_max: Maximum size, bytes.
-        match: Returns whether a tags code is subscribed; None: all are.
+        match: A property filter; or a function that returns whether a tags code is subscribed, such as `TagCodes`; None: all are.
         near_broker: Broker to pull from next.
         far_broker: Broker to pull from next if the messages found are far from the end of the log.
         group_flag: Flag of the group's configuration.
         topic_flag: Flag of the topic's configuration.
+        none_pieces: As `pieces`, for an answer that says that no message matched; empty: leave that to the slow path.
     """
 
     pieces: tuple[bytes, ...]
     count_max: int
     size_max: int
-    match: Callable[[int], bool] | None
+    match: Callable[[int], bool] | PropertyFilter | None
     near_broker: int
     far_broker: int
     group_flag: int
     topic_flag: int
+    none_pieces: tuple[bytes, ...] = ()
 
 
 # Cached entries: queue offset of the first, queue offset after the last, bytes.

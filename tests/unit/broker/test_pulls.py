@@ -19,9 +19,9 @@ PULL = RequestCode.PULL_MESSAGE
 SUSPEND, SUBSCRIBED = 2, 4
 
 
-async def send(served, count=1, topic="Orders", tag=None, queue_id=0):
+async def send(served, count=1, topic="Orders", tag=None, queue_id=0, **more):
     for number in range(count):
-        properties = {"UNIQ_KEY": "K1"} | ({} if tag is None else {"TAGS": tag})
+        properties = {"UNIQ_KEY": "K1"} | ({} if tag is None else {"TAGS": tag}) | more
         answer = await served.ask(
             RequestCode.SEND_MESSAGE_V2,
             short_fields(topic, queue_id, properties=properties),

@@ -29,6 +29,8 @@ REFUSALS = "cometmq_limit_refusals_total"
 _MADE = "rocketmq_{}_create_execution_time_milliseconds"
 # Request code, flag and answer code of a pull, not oneway, that got messages.
 _PULLED = (int(RequestCode.PULL_MESSAGE), 0, int(ResponseCode.SUCCESS))
+# The same for one whose filter nothing matched.
+_UNMATCHED = (int(RequestCode.PULL_MESSAGE), 0, int(ResponseCode.PULL_RETRY_IMMEDIATELY))
 
 
 class Counters:
@@ -207,6 +209,12 @@ class Counters:
             self._wake()
         for latencies in self._answered.get(_PULLED) or self._places_of(*_PULLED):
             latencies.add(time_us)
+
+    def count_missed(self, began: float) -> None:
+        """Count a pull answered on the fast path whose filter nothing matched; `began` is when it arrived (`now`)."""
+        self.missed += 1
+        for latencies in self._answered.get(_UNMATCHED) or self._places_of(*_UNMATCHED):
+            latencies.add(int((self.now() - began) * _US))
 
     def count_handed_out(
         self, topic: str, group: str, queue_id: int, count: int, size: int, began: float

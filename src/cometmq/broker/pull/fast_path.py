@@ -3,7 +3,7 @@
 A consumer usually pulls again as soon as its last pull was answered. The bytes read from its connection are then
 mostly one pull, or one per queue, whose header differs from the previous pull's in four numbers only
 (`kernel.split_pull`). The rest of the header is parsed once and cached. A pull that this path cannot answer, for example
-because it finds no messages at once, is decoded into a command (docs/design/0046-columns.md).
+because there are no new messages, is decoded into a command (docs/design/0046-columns.md).
 """
 
 from cometmq.broker.parts import Parts
@@ -26,14 +26,21 @@ _PULL = int(RequestCode.PULL_MESSAGE)
 TURN_SIZE_MAX = 2 << 20
 # The answer's header as `net.answer.answer_head` makes it, cut at the places of its numbers.
 _NUMBER = "%"
-_HEADER = (
-    f'{{"code":{int(ResponseCode.SUCCESS)},"extFields":{{"suggestWhichBrokerId":"{_NUMBER}",'
-    f'"nextBeginOffset":"{_NUMBER}","minOffset":"{_NUMBER}","maxOffset":"{_NUMBER}",'
-    f'"groupSysFlag":"{_NUMBER}","topicSysFlag":"{_NUMBER}"}},"flag":{RESPONSE},'
-    f'"language":"PYTHON","opaque":{_NUMBER},"remark":"{GetStatus.FOUND}",'
-    f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
-)
-_PIECES = tuple(piece.encode() for piece in _HEADER.split(_NUMBER))
+
+
+def _pieces_of(code: ResponseCode, status: GetStatus) -> tuple[bytes, ...]:
+    header = (
+        f'{{"code":{int(code)},"extFields":{{"suggestWhichBrokerId":"{_NUMBER}",'
+        f'"nextBeginOffset":"{_NUMBER}","minOffset":"{_NUMBER}","maxOffset":"{_NUMBER}",'
+        f'"groupSysFlag":"{_NUMBER}","topicSysFlag":"{_NUMBER}"}},"flag":{RESPONSE},'
+        f'"language":"PYTHON","opaque":{_NUMBER},"remark":"{status}",'
+        f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
+    )
+    return tuple(piece.encode() for piece in header.split(_NUMBER))
+
+
+_PIECES = _pieces_of(ResponseCode.SUCCESS, GetStatus.FOUND)
+_NONE_PIECES = _pieces_of(ResponseCode.PULL_RETRY_IMMEDIATELY, GetStatus.NO_MATCHED_MESSAGE)
 # Size limit of the header cache, in bytes. A header (at most 1 KiB) is counted twice, plus a fixed cost, half of it counters.
 _KEPT_SIZE, _HEADER_COST = 8 << 20, 4_000
 # Placeholder numbers that show where a header has each of its four numbers.
@@ -41,10 +48,10 @@ _SHOWN = 1, 2, 3, 4
 
 
 class PullIntake:
-    """The fast path for pulls that find messages at once and need no special treatment.
+    """The fast path for pulls that find messages at once, or see that none matches, and need no special treatment.
 
     Attributes:
-        size: Bytes of messages that `take` has answered since the owner last set it to 0, as it does for each batch of reads.
+        size: Bytes of messages that `take` has answered, more for pulls with a filter (`FoundPulls.pull`), since the owner last set it to 0, as it does for each batch of reads.
     """
 
     codes = frozenset({_PULL})
@@ -128,4 +135,4 @@ def _frame_end(data: bytes, position: int) -> int:
 
 def pull_intake(pulls: Pulls, parts: Parts) -> PullIntake:
     """Create the pull fast path; pulls that it cannot answer are left to `pulls`."""
-    return PullIntake(FoundPulls(pulls, parts, _PIECES))
+    return PullIntake(FoundPulls(pulls, parts, _PIECES, _NONE_PIECES))

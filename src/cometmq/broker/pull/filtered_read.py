@@ -1,6 +1,6 @@
 """Reads records through a filter on their properties, in rounds until enough of them have passed or a limit is reached.
 
-The store knows queue entries but not the properties of records, so this is a layer above it. A read examines about as
+The store knows queue entries but not the properties of records, so this is a layer above it. A read examines as
 many entries as RocketMQ's (800) at most, and works for some milliseconds (plus waits for the disk), so that a filter that
 matches nothing cannot block the event loop for long. The result has the offset at which the next read continues.
 """
@@ -82,7 +82,7 @@ class FilteredRead:
     def steps(self) -> Steps[GetResult]:
         """Return the messages that pass, or the reason why there are none; only reads from the disk wait.
 
-        The read ends when enough are found, at the queue's end, after about 800 entries, or when the time is used up.
+        The read ends when enough are found, at the queue's end, after 800 entries, or when the time is used up.
         """
         while True:
             result = self._timed(self._read)
@@ -106,7 +106,8 @@ class FilteredRead:
         while True:
             result = self._store.get(
                 request.topic, request.queue_id, self._offset,
-                max_count=_TURN, max_bytes=request.size_max,
+                max_count=min(_TURN, request.offset + LOOKED_MAX - self._offset),
+                max_bytes=request.size_max,
             )  # fmt: skip
             if result.cold is not None:
                 return result
@@ -135,20 +136,16 @@ class FilteredRead:
             while start < end:
                 record = piece[start : start + int.from_bytes(piece[start : start + 4])]
                 start += len(record)
-                if not request.passes(property_block(record)):
-                    if now() > until:
-                        self._offset, self.is_cut = _offset_of(record) + 1, True
-                        return True
-                    continue
-                is_first = not self._records
-                if not is_first and (
+                # As in RocketMQ, a full answer ends before the next message, which need not pass.
+                if self._records and (
                     len(self._records) >= request.count_max
                     or self._size + len(record) > request.size_max
                 ):
                     self._offset = _offset_of(record)
                     return True
-                self._records.append(record)
-                self._size += len(record)
+                if request.passes(property_block(record)):
+                    self._records.append(record)
+                    self._size += len(record)
                 if now() > until:
                     self._offset, self.is_cut = _offset_of(record) + 1, True
                     return True

@@ -7,13 +7,14 @@ RocketMQ 5.3.3, but without a table of compiled filters: parsed expressions are 
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cometmq.broker.loop.caller import Owner
 from cometmq.broker.loop.turns import Turns
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.members import Members
 from cometmq.codec.properties import find_property
+from cometmq.kernel import PropertyFilter, TagCodes
 from cometmq.model.bounded_cache import BoundedCache
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import ExpressionError, RequestError, SubscriptionError
@@ -21,6 +22,9 @@ from cometmq.model.names import is_retry_topic
 from cometmq.model.properties import RETRY_TOPIC
 from cometmq.model.subscription import SQL92, TAG, Subscription, parse_subscription
 from cometmq.steps.steps import Steps
+
+if TYPE_CHECKING:
+    from cometmq.codec.sql92 import Sql92Filter
 
 Passes = Callable[[bytes], bool]
 # Size limit in bytes of the cache of parsed tag expressions, some thousand of the usual size. An entry costs
@@ -103,6 +107,21 @@ class Filters:
             return MessageFilter(passes=partial(self._passes_origin, {}, group))
         return MessageFilter(passes=passes)
 
+    def fast_match(self, subscription: Subscription) -> TagCodes | PropertyFilter | None:
+        """Return the match of `AnswerTerms` that means the same as `filter_of`; None if the kernel has none yet, or all match.
+
+        An SQL92 expression has one once `filter_of` has compiled it.
+        """
+        if subscription.kind == TAG:
+            return TagCodes(subscription.codes)
+        is_origin_asked = self._settings.is_retry_filtered and is_retry_topic(
+            subscription.topic
+        )
+        if not self._settings.is_sql92 or is_origin_asked:
+            return None
+        known = _known_sql92(subscription.expression)
+        return None if known is None else known.fast
+
     def _passes_origin(self, known: dict[str, Passes], group: str, block: bytes) -> bool:
         """Return whether a retried message passes the group's SQL92 filter of its original topic; without a valid one it does."""
         topic = find_property(block, _RETRY_TOPIC)
@@ -144,6 +163,12 @@ def _sql92(expression: str) -> Passes:
     from cometmq.codec.sql92 import sql92_filter
 
     return sql92_filter(expression).matches
+
+
+def _known_sql92(expression: str) -> "Sql92Filter | None":
+    from cometmq.codec.sql92 import known_filter
+
+    return known_filter(expression)
 
 
 class FilterCheck:

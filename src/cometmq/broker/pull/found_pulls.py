@@ -1,17 +1,17 @@
-"""Pulls that find messages at once, which is nearly all pulls of a busy consumer.
+"""Pulls that find messages at once, or see at once that none matches, which is nearly all pulls of a busy consumer.
 
-Pulls that are refused, held, moved by a reset, filtered by SQL92 or read from the disk are left to `pull.pulls`, which
-defines what a pull means: this module gives the same answer or none (docs/design/0046-columns.md).
+Pulls that are refused, held, moved by a reset, filtered by an unusual SQL92 expression or read from the disk are left to
+`pull.pulls`, which defines what a pull means: this module gives the same answer or none (docs/design/0046-columns.md).
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from cometmq.broker.parts import Parts
-from cometmq.broker.pull.filters import Filters, is_plain
+from cometmq.broker.pull.filters import Filters
 from cometmq.broker.pull.pulls import BYTES_MAX, Pulls
 from cometmq.codec.headers.pull import PullRequest
-from cometmq.kernel import Tally
+from cometmq.kernel import PropertyFilter, TagCodes, Tally
 from cometmq.kernel.rows import AnswerTerms
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError
@@ -22,6 +22,10 @@ from cometmq.store.consume_queue import ConsumeQueue
 
 # Number of queues whose tallies are cached with one header.
 TALLIES_MAX = 32
+# Longer expressions, in characters, are left to the slow path.
+_EXPRESSION_MAX = 4_096
+# What a pull through a filter counts for at least, as bytes of messages: it may look at 800 of them and find none.
+_FILTERED_SIZE = 64 << 10
 
 
 class AdmittedPulls(NamedTuple):
@@ -72,8 +76,16 @@ class KnownPull:
 class FoundPulls:
     """The service for pulls that find messages at once; it leaves others to the slow path."""
 
-    def __init__(self, pulls: Pulls, parts: Parts, pieces: tuple[bytes, ...]) -> None:
+    def __init__(
+        self,
+        pulls: Pulls,
+        parts: Parts,
+        pieces: tuple[bytes, ...],
+        none_pieces: tuple[bytes, ...],
+    ) -> None:
+        """`pieces` are the header of an answer with messages, and `none_pieces` of one to a pull that none matched."""
         self._pieces = pieces
+        self._none_pieces = none_pieces
         self._pulls = pulls
         self._admission = pulls.admission
         self._settings = parts.settings
@@ -88,7 +100,7 @@ class FoundPulls:
 
     def known(self, request: PullRequest) -> KnownPull | None:
         """Return the parsed header for pulls of this form; None if all of them need the slow path."""
-        if not is_plain(request.subscription, request.expression_type):
+        if len(request.subscription or "") > _EXPRESSION_MAX:
             return None
         subscription = None
         if request.sys_flag & PULL_SUBSCRIPTION:
@@ -103,7 +115,9 @@ class FoundPulls:
     def pull(
         self, known: KnownPull, queue_id: int, offset: int, commit_offset: int, opaque: int
     ) -> tuple[bytes, int] | None:
-        """Return an answer frame with messages from an offset on, and their size; None to leave it to the slow path.
+        """Return an answer frame with messages from an offset on, or that none matched, and the size that it counts for.
+
+        That is the size of the messages in bytes; for a pull with a filter at least 64 KiB. None leaves it to the slow path.
 
         `commit_offset` is for a header that says that the pull commits; `opaque` is the request's number.
         """
@@ -132,14 +146,23 @@ class FoundPulls:
         answer = self._pull(terms, queue, offset, opaque)
         if answer is None:
             return None
-        frame, size, count = answer
         if known.is_committing:
             offsets.commit_brought(
                 group.name, queue.topic, queue_id, commit_offset, queue.max_offset
             )
-        tally = tallies.get(queue_id) or self._tally(known, queue_id, offset)
-        self._counters.count_pull(tally, count, size, began)
-        return frame, size
+        frame, size, count = answer
+        if count:
+            tally = tallies.get(queue_id) or self._tally(known, queue_id, offset)
+            self._counters.count_pull(tally, count, size, began)
+        else:
+            self._count_missed(known, queue_id, offset, began)
+        return frame, size if terms.match is None else max(size, _FILTERED_SIZE)
+
+    def _count_missed(self, known: KnownPull, queue_id: int, offset: int, began: float) -> None:
+        """Count a pull whose filter nothing matched, as `Pulls` does; `began` is when it arrived (`Counters.now`)."""
+        if not known.is_committing:
+            self._pulls.note_first(known.request, queue_id, offset)
+        self._counters.count_missed(began)
 
     def _tally(self, known: KnownPull, queue_id: int, offset: int) -> Tally:
         """Return the counter of a group's reads of a queue; for a pull that commits nothing, call `Pulls.note_first`."""
@@ -166,16 +189,18 @@ class FoundPulls:
         # On a slave, a group that its master does not have is in no table and disappears when the settings change.
         is_kept = self._groups.peek(group.name) is group
         is_allowed = group.consume_enabled and is_readable(topic.perm)
-        codes = wanted.codes if wanted.tags else None
-        if codes is not None and self._store.has_extended(request.topic):
+        if not (is_kept and is_allowed):
             return _NOT_ASKED
-        if not (is_kept and is_allowed and wanted.kind == TAG):
-            return _NOT_ASKED
+        match: TagCodes | PropertyFilter | None = None
+        if wanted.kind != TAG or wanted.tags:
+            match = self._filters.fast_match(wanted)
+            if match is None or self._store.has_extended(request.topic):
+                return _NOT_ASKED
         # This depends on the group's fields and `slaveReadEnable`, which is constant while the broker runs.
         near, far = (self._pulls.next_broker(group, is_far=is_far) for is_far in (False, True))
         terms = AnswerTerms(
             self._pieces, max(request.max_msg_nums, 1), request.max_msg_bytes or BYTES_MAX,
-            None if codes is None else codes.__contains__, near, far, group.sys_flag, topic.sys_flag,
+            match, near, far, group.sys_flag, topic.sys_flag, self._none_pieces,
         )  # fmt: skip
         return AdmittedPulls(
             self._topics.version, self._groups.version, self._members.changes,

@@ -284,7 +284,9 @@ class Pulls:
         assert wanted.passes is not None
         queue = self._store.queue(request.topic, request.queue_id)
         self._commit(pull, 0 if queue is None else queue.max_offset)
-        size_max = request.max_msg_bytes or self._settings.transfer_bytes_in_memory
+        size_max = min(
+            request.max_msg_bytes or BYTES_MAX, self._settings.transfer_bytes_in_memory
+        )
         count_max = min(max(request.max_msg_nums, 1), self._settings.transfer_count_in_memory)
         asked = ReadRequest(
             request.topic, request.queue_id, request.queue_offset,
