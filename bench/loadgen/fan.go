@@ -33,6 +33,7 @@ func fan(addr string, groups, rate, size, secs int, topic string, queues int, br
 		w.Flush()
 	}
 	var buf []byte
+	first := make([]int64, queues)
 	for q := 0; q < queues; q++ { // The queues are there before anybody waits.
 		put(q)
 		h, _, err := readFrame(answers, &buf)
@@ -43,12 +44,13 @@ func fan(addr string, groups, rate, size, secs int, topic string, queues int, br
 			fmt.Fprintln(os.Stderr, string(h))
 			r.Refused++
 		}
+		first[q] = field(h, "queueOffset")
 	}
 	for g := 0; g < groups; g++ {
 		wg.Add(1)
 		go func(group string) {
 			defer wg.Done()
-			mine := follow(addr, group, topic, queues, broker, &over)
+			mine := follow(addr, group, topic, first, broker, &over)
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, mine...)
@@ -80,8 +82,9 @@ func fan(addr string, groups, rate, size, secs int, topic string, queues int, br
 	return r
 }
 
-// follow pulls each queue as a group's consumer does, until all are over; how long each message took, ns.
-func follow(addr, group, topic string, queues int, broker string, over *atomic.Bool) []int64 {
+// follow pulls each queue from its first message on, as a group's consumer does, until all are over; how long each message but
+// the first took, ns.
+func follow(addr, group, topic string, first []int64, broker string, over *atomic.Bool) []int64 {
 	conn, err := dial(addr)
 	if err != nil {
 		fail(err)
@@ -95,30 +98,28 @@ func follow(addr, group, topic string, queues int, broker string, over *atomic.B
 			group, topic, queue, offset, broker, queue)), nil), nil)
 		w.Flush()
 	}
-	for q := 0; q < queues; q++ {
-		ask(q, 0)
+	for q, offset := range first {
+		ask(q, offset)
 	}
 	var buf []byte
 	var took []int64
-	offsets := make([]int64, queues)
-	for waiting := queues; waiting > 0; {
+	for waiting := len(first); waiting > 0; {
 		h, body, err := readFrame(r, &buf)
 		if err != nil {
 			fail(err)
 		}
 		now, queue := time.Now().UnixNano(), int(field(h, "opaque"))
 		for len(body) >= 100 {
-			if binary.BigEndian.Uint64(body[20:]) > 0 { // The first of a queue was there before.
+			if int64(binary.BigEndian.Uint64(body[20:])) > first[queue] {
 				took = append(took, now-int64(binary.BigEndian.Uint64(body[88:])))
 			}
 			body = body[binary.BigEndian.Uint32(body):]
 		}
-		offsets[queue] = field(h, "nextBeginOffset")
 		if over.Load() {
 			waiting--
 			continue
 		}
-		ask(queue, offsets[queue])
+		ask(queue, field(h, "nextBeginOffset"))
 	}
 	return took
 }

@@ -193,5 +193,8 @@ class ReadSide:
         With `upper`, return that of the last message stored at or before the time. For `may_wait` see `store_time_at`.
         """
         # The times that a bisection passes are not kept.
-        time_at = partial(self._found_time, may_wait=may_wait)
-        return offset_by_time(queue, timestamp_ms, upper=upper, time_at=time_at)
+        if may_wait or isinstance(queue, BatchQueue):
+            time_of = partial(self._found_time, queue, may_wait=may_wait)
+        else:
+            time_of = self._times.time_at_once(queue)
+        return offset_by_time(queue, timestamp_ms, upper=upper, time_of=time_of)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,15 @@ from cometmq.store import commitlog, index_search
 from cometmq.store.message_store import MessageStore
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import make_put, open_store, run_jobs
+from tests.support.store_puts import (
+    HOST_V4,
+    HOST_V6,
+    SMALL,
+    make_put,
+    open_store,
+    run_jobs,
+    settle,
+)
 
 KEYED = encode_properties({"KEYS": "a"})
 COUNT = 40
@@ -74,6 +83,32 @@ def test_the_offset_of_a_time_is_the_messages(shelf):
     store, _, middle_ms = shelf
     found = [store.offset_by_time(orders(store), middle_ms + ms) for ms in (-1, 0, 1)]
     assert found == [COUNT // 2, COUNT // 2, COUNT // 2 + 1]
+
+
+@pytest.mark.parametrize("is_mapped", [True, False])
+def test_a_time_is_found_alike_in_files_tail_and_map(is_mapped):
+    """Messages of a store that is being written: several log and queue files, a tail, and hosts of both sizes."""
+    clock = HandClock()
+    store = open_store(disk=FakeDisk(), clock=clock, settings=SMALL)
+    times = []
+    for number in range(150):
+        if number == 120:
+            settle(store, clock)
+        host = HOST_V6 if number % 3 else HOST_V4
+        store.put_many([make_put(store, body=b"x" * 300, born_host=host)])
+        store.dispatch_pending()
+        times.append(clock.now_ms())
+        clock.turn(number % 4 * 0.002)
+    queue = orders(store)
+    assert 0 < queue.tail_start < queue.max_offset
+    assert len(store._log.chain.files) > 2
+    if is_mapped:
+        assert all(file.view for file in store._log.chain.files)
+    for ms in range(times[0] - 2, times[-1] + 3):
+        for upper in (False, True):
+            slow = store.offset_by_time(queue, ms, upper=upper)
+            assert store.offset_by_time(queue, ms, upper=upper, may_wait=False) == slow
+            assert slow == (max(bisect_right(times, ms) - 1, 0) if upper else bisect_left(times, ms))
 
 
 def test_what_would_take_long_is_for_a_thread(shelf, monkeypatch):
