@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cometmq.codec import fastjson
 from cometmq.codec.bodies.cluster import ClusterInfo, decode_cluster_info, encode_cluster_info
 from cometmq.codec.bodies.consumer_offset import (
     OffsetTable,
@@ -37,11 +38,13 @@ from cometmq.codec.bodies.register import (
 )
 from cometmq.codec.bodies.route import decode_topic_route, encode_topic_route
 from cometmq.codec.bodies.topic_config import (
+    TopicsFileEncoder,
     TopicTable,
     decode_data_version,
     decode_topic_table,
     encode_topic_table,
     encode_topics_file,
+    topic_table_json,
 )
 from cometmq.codec.bodies.topic_list import decode_topic_list
 from cometmq.model.data_version import DataVersion
@@ -113,6 +116,14 @@ def test_a_registration_comes_back(registration, is_compressed):
 def test_a_topic_table_comes_back_from_a_body_and_from_its_file(table):
     assert decode_topic_table(encode_topic_table(table)) == table
     assert decode_topic_table(encode_topics_file(table)) == table
+
+
+@given(st.lists(TABLES, min_size=1, max_size=4))
+def test_the_file_of_topics_is_the_same_whatever_was_encoded_before(tables):
+    encoder = TopicsFileEncoder()
+    for table in tables:
+        whole = fastjson.dumps(topic_table_json(table), pretty=True).decode()
+        assert encoder.encode(table) == whole == encode_topics_file(table)
 
 
 @given(

@@ -12,9 +12,9 @@ from cometmq.broker.tables.saving import Saver
 from cometmq.broker.tables.topic_policies import warn_of_policies
 from cometmq.codec.bodies.register import topic_size
 from cometmq.codec.bodies.topic_config import (
+    TopicsFileEncoder,
     TopicTable,
     decode_topics_file,
-    encode_topics_file,
 )
 from cometmq.model import names
 from cometmq.model.clock import Clock
@@ -80,6 +80,7 @@ class Topics:
         self._size = 0
         self._derived_count = 0  # Retry and dead-letter topics.
         self._system: set[str] = set()
+        self._encoder = TopicsFileEncoder()
         self.saver = Saver(file, self._snapshot, pool)
         self._unsaved: dict[str, asyncio.Future[None]] = {}
 
@@ -431,7 +432,7 @@ class Topics:
 
     def _snapshot(self) -> Callable[[], str]:
         table = self.table()
-        return lambda: encode_topics_file(table)
+        return lambda: self._encoder.encode(table)
 
 
 def _shown(counts: Mapping[str, int]) -> str:

@@ -34,7 +34,35 @@ def encode_topic_table(table: TopicTable) -> bytes:
 
 def encode_topics_file(table: TopicTable) -> str:
     """Encode a table of topics as the text of topics.json."""
-    return fastjson.dumps(topic_table_json(table), pretty=True).decode()
+    return TopicsFileEncoder().encode(table)
+
+
+class TopicsFileEncoder:
+    """An encoder of topics.json that keeps the text of each topic until it changes, because saves mostly add one topic."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[TopicConfig, str]] = {}
+
+    def encode(self, table: TopicTable) -> str:
+        """Encode a table; the result is the indented text of `topic_table_json`."""
+        before, known = self._known, {}
+        for name, config in table.topics.items():
+            kept = before.get(name)
+            if kept is None or kept[0] is not config:
+                kept = config, _member_text(name, config)
+            known[name] = kept
+        self._known = known
+        text = fastjson.dumps(topic_table_json(TopicTable(table.version)), pretty=True).decode()
+        if not known:
+            return text
+        head = text.removesuffix("}\n}")  # Ends with the table's opening bracket.
+        return f"{head}{','.join([member for _, member in known.values()])}\n\t}}\n}}"
+
+
+def _member_text(name: str, config: TopicConfig) -> str:
+    """Return a topic as a member of the table, with a line break before each line and its indentation."""
+    text = fastjson.dumps({name: topic_json(config)}, pretty=True).decode()
+    return text[1:].removesuffix("\n}").replace("\n", "\n\t")
 
 
 def decode_topics_file(content: str) -> tuple[TopicTable, bool]:
