@@ -160,6 +160,9 @@ class CommitLog:
             return None
         if may_wait:
             return file.read(offset, size)
+        if file.mapped is not None and size <= AT_ONCE_SIZE_MAX and self.is_warm(offset):
+            place = offset - file.start
+            return bytes(file.mapped[place : place + size])
         piece = file.read_nowait(offset, size) if size <= AT_ONCE_SIZE_MAX else None
         if piece is None:
             raise BlockingIOError

@@ -16,7 +16,7 @@ from cometmq.store.directory import StoreDirectory
 from cometmq.store.queue_mending import QueueMending
 from cometmq.store.reader import GetResult, Match, Reader
 from cometmq.store.settings import StoreSettings
-from cometmq.store.time_search import TimeSearch, offset_by_time
+from cometmq.store.time_search import TimeOf, TimeSearch, offset_by_time
 
 # Store times in memory, of some 180 bytes each.
 KNOWN_TIMES_MAX = 32_768
@@ -193,6 +193,7 @@ class ReadSide:
         With `upper`, return that of the last message stored at or before the time. For `may_wait` see `store_time_at`.
         """
         # The times that a bisection passes are not kept.
+        time_of: TimeOf
         if may_wait or isinstance(queue, BatchQueue):
             time_of = partial(self._found_time, queue, may_wait=may_wait)
         else:

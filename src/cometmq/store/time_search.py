@@ -16,6 +16,7 @@ from cometmq.codec.queue_entry import (
 from cometmq.codec.record import STORE_TIME_AT, store_time
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.disk import Buffer
 from cometmq.store.queue_files import QueueFiles
 
 # Queue offset -> store time in ms, or -1.
@@ -67,6 +68,7 @@ class TimeSearch:
         log_start = files[0].start if files else 0
 
         def time_of(offset: int) -> int:
+            entries: Buffer
             if offset >= tail_start:
                 entries, at = tail, (offset - tail_start) * QUEUE_ENTRY_SIZE
             else:

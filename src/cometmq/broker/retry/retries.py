@@ -1,16 +1,17 @@
 """Retries of messages that a consumer sends back; after the last one the message becomes a dead letter.
 
 The consumer names a record; the broker reads it and stores it for the group's retry topic, at the delay level that the
-consumer chooses (0: 3 + number of retries so far). After the last retry, at a negative level, or if the group has no
+consumer chooses (0: 3 + number of retries so far). Messages that are sent back in one loop iteration share a write. After the last retry, at a negative level, or if the group has no
 retry queues, it goes to the dead-letter topic. Follows AbstractSendMessageProcessor.consumerSendMsgBack of 5.3.3.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.delay.levels import DelayLevelTable
-from cometmq.broker.inner.puts import InnerMessage, InnerPuts
+from cometmq.broker.inner.puts import InnerMessage, InnerPuts, in_parts
 from cometmq.broker.inner.redelivery import (
     dispatched_record,
     is_of_deleted_topic,
@@ -26,16 +27,37 @@ from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.record import Record, decode_record
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import VERSION_OWN_RETRIES, ResponseCode
-from cometmq.model.errors import RequestError
+from cometmq.model.errors import CometError, RequestError
 from cometmq.model.flags import PERM_READ_WRITE, TOPIC_UNIT_SUB, is_writable
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import check_length, dead_letter_topic, retry_topic
 from cometmq.model.topic import TopicConfig
-from cometmq.steps.steps import Steps
+from cometmq.steps.steps import Steps, turn_end
+from cometmq.store.appender import PutResult
 from cometmq.store.message_store import MessageStore
 
 _FIRST_LEVEL = 3  # Delay level of the first retry: 10 s.
 _DEAD_LETTER_QUEUES = 1  # DLQ_NUMS_PER_GROUP
+
+
+@dataclass(slots=True, eq=False)
+class _Returned:
+    """A message that was sent back and is being stored again.
+
+    Attributes:
+        topic: Its retry or dead-letter topic, once known.
+        results: Where it was stored; empty if its topic was deleted.
+        error: Why it was not stored.
+    """
+
+    request: SendBackRequest
+    group: GroupConfig
+    record: Record
+    tries_max: int
+    is_dead: bool = False
+    topic: str | None = None
+    results: Sequence[PutResult] = ()
+    error: CometError | None = None
 
 
 class Retries:
@@ -61,6 +83,7 @@ class Retries:
         self._counters = counters
         self._chance = chance
         self._levels = DelayLevelTable(store.settings.delay_levels_ms, topics)
+        self._waiting: list[_Returned] = []
 
     def give_back(
         self,
@@ -110,22 +133,59 @@ class Retries:
         record = yield from self._read(request.offset)
         if not may(topic_of(record)):
             raise _no_record(request.offset)
+        returned = _Returned(request, group, record, tries_max)
+        self._waiting.append(returned)
+        yield from turn_end()
+        # The first to get here stores all that were sent back in this loop iteration.
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._store_all(waiting)
+        if returned.error is not None:
+            raise returned.error
+        if returned.topic is not None:
+            yield from saved(self._topics.saving_of(returned.topic))
+        yield from self._inner.durable(returned.results)
+
+    def _store_all(self, waiting: Sequence[_Returned]) -> None:
+        """Store messages with one write, each for its retry or as a dead letter, and note the results."""
+        made: list[tuple[_Returned, InnerMessage]] = []
+        for returned in waiting:
+            try:
+                message = self._message(returned)
+            except RequestError as error:
+                returned.error = error.with_traceback(None)
+            else:
+                if message is not None:
+                    made.append((returned, message))
+        for part, outcome in in_parts(self._put, made) if made else ():
+            for number, (returned, message) in enumerate(part):
+                if isinstance(outcome, list):
+                    returned.results = outcome[number : number + 1]
+                    self._count(message, returned.group.name, is_dead=returned.is_dead)
+                else:
+                    returned.error = outcome
+
+    def _put(self, made: Sequence[tuple[_Returned, InnerMessage]]) -> list[PutResult]:
+        return self._inner.put(*[message for _, message in made])
+
+    def _message(self, returned: _Returned) -> InnerMessage | None:
+        """Return the message to store, and note its topic; None if the record's topic was deleted, with its retries."""
+        request, group, record, tries_max = (
+            returned.request, returned.group, returned.record, returned.tries_max
+        )  # fmt: skip
         if is_of_deleted_topic(record, record.properties(), self._topics):
-            return  # The deletion of a topic also removes its retries.
+            return None
         # No step waits from here to the put, so the drawn queue exists.
         sys_flag = TOPIC_UNIT_SUB if request.unit_mode else 0
         topic = self._topic(retry_topic(group.name), group.retry_queues, sys_flag)
-        is_dead = record.reconsume_times >= tries_max or request.delay_level < 0
-        if is_dead:
+        returned.is_dead = record.reconsume_times >= tries_max or request.delay_level < 0
+        if returned.is_dead:
             topic = self._topic(dead_letter_topic(group.name), _DEAD_LETTER_QUEUES)
-            message = self._dead_letter(record, topic)
-        else:
-            queue_id = self._chance.randrange(topic.shared_queues)
-            message = self._retry(record, topic, queue_id, request)
-        results = self._inner.put(message)
-        self._count(message, group.name, is_dead=is_dead)
-        yield from saved(self._topics.saving_of(topic.name))
-        yield from self._inner.durable(results)
+        returned.topic = topic.name
+        if returned.is_dead:
+            return self._dead_letter(record, topic)
+        queue_id = self._chance.randrange(topic.shared_queues)
+        return self._retry(record, topic, queue_id, request)
 
     def _count(self, message: InnerMessage, group: str, *, is_dead: bool) -> None:
         origin = message.properties[keys_of.RETRY_TOPIC]
