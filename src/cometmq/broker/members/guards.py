@@ -45,11 +45,13 @@ class _Told:
     Attributes:
         says: Its model and subscriptions as text, in a fixed order.
         since: Time of its first heartbeat for the group on this connection, monotonic seconds.
+        part: What it said; `says` was made of it.
     """
 
     client_id: str
     says: str
     since: float
+    part: ConsumerPart
 
 
 @dataclass(slots=True)
@@ -123,10 +125,13 @@ class Guards(Feature):
             seen = self._groups[group.name] = _Seen()
         now = self._parts.clock.monotonic()
         told = seen.told.get(client.peer)
-        says = _text(part.model, part.subscriptions)
+        if told is not None and told.part is part:
+            says = told.says
+        else:
+            says = _text(part.model, part.subscriptions)
         if told is None or (told.says, told.client_id) != (says, client.client_id):
             since = now if told is None else told.since
-            seen.take(client.peer, _Told(client.client_id, says, since))
+            seen.take(client.peer, _Told(client.client_id, says, since, part))
             seen.is_due = len(seen.says) > 1 or seen.is_due
         if seen.ids[client.client_id] > 1:
             seen.is_due = True

@@ -65,11 +65,17 @@ class Heartbeats:
         Raises:
             RequestError: A name is too long, there are too many groups or producers, or another user has the client id.
         """
+        state = self._groups.version, self._topics.version
+        if self._members.is_repeated(heartbeat, client, state):  # As most are.
+            return HeartbeatResult(not heartbeat.fingerprint)
         _check_names(heartbeat)
         self._members.check_owner(client.client_id, client.asker)
-        version = self._topics.version
         result = self._note(heartbeat, client)
-        return result if self._topics.version == version else self._when_told(result)
+        if result.refusal is None:
+            self._members.note_heartbeat(
+                heartbeat, client, (self._groups.version, self._topics.version)
+            )
+        return result if self._topics.version == state[1] else self._when_told(result)
 
     def _when_told(self, result: HeartbeatResult) -> Steps[HeartbeatResult]:
         # A hanging nameserver must not delay it: clients time out after 3 s and try again.

@@ -29,12 +29,12 @@ _FILTERED_SIZE = 64 << 10
 
 
 class AdmittedPulls(NamedTuple):
-    """The result of checking pulls with one header; void after any change of topics or groups, or heartbeat of a consumer.
+    """The result of checking pulls with one header; void after any change of topics, groups or members.
 
     Attributes:
         topics: Version of the topic table at the check; None without a valid check.
         groups: Version of the group table at the check.
-        members: Value of `Members.changes` at the check, which grows with each heartbeat or departure of a consumer.
+        members: Value of `Members.changes` at the check, which grows with each change of a consumer group.
         queues: Queues of the topic, by number.
         terms: The limits and answer header of these pulls.
         tallies: Counters of this group's reads, for some of the queues.

@@ -15,6 +15,7 @@ from cometmq.codec.bodies.heartbeat import (
     CONSUME_PASSIVELY,
     FROM_LAST,
     ConsumerPart,
+    Heartbeat,
 )
 from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode, ResponseCode
@@ -106,12 +107,17 @@ OnHeartbeat = Callable[[ConsumerGroup, Client, ConsumerPart], None]
 
 @dataclass(slots=True)
 class _Share:
-    """The estimated sizes of a connection's memberships in bytes, by group, and the client id of its producer."""
+    """The estimated sizes of a connection's memberships in bytes, by group, and the client id of its producer.
+
+    Attributes:
+        last: The last heartbeat, if it is registered completely: its client, what it says, and `state` of `is_repeated`.
+    """
 
     producers: dict[str, int] = field(default_factory=dict)
     consumers: dict[str, int] = field(default_factory=dict)
     size: int = 0
     producer_id: str = ""
+    last: tuple[Client, Heartbeat, object] | None = None
 
 
 @dataclass(slots=True)
@@ -126,7 +132,7 @@ class Members:
     """The registry of a broker's producers and consumers, by group.
 
     Attributes:
-        changes: Number that increases with each heartbeat or departure of a consumer, which may change subscriptions.
+        changes: Number that increases with each change of a consumer group: its members, subscriptions or other settings.
         on_heartbeat: Called for each registered heartbeat of a consumer, except those without subscriptions.
         on_first: Called at the first heartbeat of a connection if no other connection that has sent one is open.
         on_left: Called with the group name and the connection of a consumer that was removed from the group.
@@ -234,6 +240,40 @@ class Members:
                 "client an id of its own (instanceName, unitName), or close the other one first",
             )
 
+    def is_repeated(self, heartbeat: Heartbeat, client: Client, state: object) -> bool:
+        """Return whether a heartbeat repeats the last one of its connection, and nothing has changed since; note its time.
+
+        `state` stands for all other tables that a registration depends on. If False, register the heartbeat's groups.
+        """
+        held = self._held.get(client.peer)
+        if held is None or held.last is None:
+            return False
+        known, said, last_state = held.last
+        is_same = (
+            last_state == (self.changes, state)
+            and known.asker is client.asker
+            and (known.language, known.version) == (client.language, client.version)
+            and (said is heartbeat or said == heartbeat)
+        )
+        if not is_same:
+            return False
+        known.seen = client.seen
+        if heartbeat.producers:
+            self._producers_by_id[known.client_id] = known
+        if not heartbeat.is_without_subscriptions:
+            for part in heartbeat.consumers:
+                for listener in self.on_heartbeat:
+                    listener(self._consumers[part.group], known, part)
+        return True
+
+    def note_heartbeat(self, heartbeat: Heartbeat, client: Client, state: object) -> None:
+        """Remember a heartbeat for `is_repeated` if the client is registered in all of its groups."""
+        held = self._held.get(client.peer)
+        if held is not None and all(
+            part.group in held.consumers for part in heartbeat.consumers
+        ):
+            held.last = client, heartbeat, (self.changes, state)
+
     def register_producer(self, group: str, client: Client) -> None:
         """Register a heartbeat of a producer; raise RequestError if memberships take too much memory."""
         held = self._held_by(client.peer)
@@ -262,7 +302,6 @@ class Members:
         Raises:
             RequestError: Memberships take too much memory.
         """
-        self.changes += 1
         held = self._held_by(client.peer)
         if not is_without_subscriptions or part.group not in held.consumers:
             size = _size_of(part) + len(client.client_id)
@@ -274,12 +313,18 @@ class Members:
         is_changed = known is None or known.client_id != client.client_id
         self._own(known, client)
         group.clients[client.peer] = client
-        group.consume_type, group.model = part.consume_type, part.model
-        group.from_where = part.from_where
+        before = group.consume_type, group.model, group.from_where
+        settings = part.consume_type, part.model, part.from_where
+        group.consume_type, group.model, group.from_where = settings
+        is_new = before != settings
         if not is_without_subscriptions:
-            is_changed |= _update(group.subscriptions, part.subscriptions)
+            has_topics, is_newer = _update(group.subscriptions, part.subscriptions)
+            is_changed |= has_topics
+            is_new |= is_newer
             for listener in self.on_heartbeat:
                 listener(group, client, part)
+        if is_changed or is_new:
+            self.changes += 1
         if is_changed:
             self.on_changed(group.name)
             self._notify(group)
@@ -375,6 +420,7 @@ class Members:
         if client is None:
             return
         self._own(client, None)
+        self._held[peer].last = None
         if not clients:
             del self._producers[name]
         held = self._held[peer]
@@ -447,16 +493,17 @@ def _size_of(part: ConsumerPart) -> int:
     return size
 
 
-def _update(known: dict[str, Subscription], told: Iterable[Subscription]) -> bool:
-    """Store newer subscriptions and drop missing ones; return whether topics were added or removed."""
-    is_changed = False
+def _update(known: dict[str, Subscription], told: Iterable[Subscription]) -> tuple[bool, bool]:
+    """Store newer subscriptions and drop missing ones; return whether topics were added or removed, and whether any is newer."""
+    is_changed = is_newer = False
     told = tuple(told)
     for subscription in told:
         old = known.get(subscription.topic)
         if old is None or subscription.version > old.version:
             is_changed |= old is None
+            is_newer = True
             known[subscription.topic] = subscription
     for topic in known.keys() - {subscription.topic for subscription in told}:
         del known[topic]
         is_changed = True
-    return is_changed
+    return is_changed, is_newer

@@ -3,8 +3,8 @@
 Changes during a save share the next one. Generators of steps that must wait for a change to be on disk pass the
 future from `save_soon` to `saved`. Several callers share this future, so it cannot be cancelled.
 
-A save writes the whole table, and encoding it may take processor time from the loop (of topics only the changed ones are encoded). After a save whose encoding was long
-there is therefore a pause; changes meanwhile share the next save.
+A save writes the whole table, and encoding it may take processor time from the loop; of topics only those that changed
+are encoded. After a save whose encoding was long there is therefore a pause; changes meanwhile share the next save.
 """
 
 import asyncio

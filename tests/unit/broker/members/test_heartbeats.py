@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from cometmq.broker.members.client_connections import ClientConnections
@@ -13,6 +15,7 @@ from cometmq.broker.members.heartbeats import (
     Heartbeats,
 )
 from cometmq.broker.members.member_locks import LockResult, MemberLocks
+from cometmq.broker.tables.members import Client, ConsumerGroup, Members
 from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, ProducerPart
 from cometmq.codec.bodies.lock import LockRequest
 from cometmq.model.codes import ResponseCode
@@ -20,6 +23,8 @@ from cometmq.model.errors import RequestError
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import retry_topic
 from cometmq.model.queue import MessageQueue
+from cometmq.model.subscription import Subscription
+from tests.support.hand_clock import HandClock
 from tests.support.steps import run
 from tests.unit.broker.client_by_hand import HandClientPeer, client_of
 
@@ -138,3 +143,94 @@ async def test_a_queue_is_of_one_member_until_that_gives_it_up(tables):
     assert await lock("c2", here) == LockResult([here], missing_count=0)
     with pytest.raises(RequestError, match="c" * 40):
         locks.lock(LockRequest("g", "c" * (CLIENT_ID_LENGTH_MAX + 1), (here,)))
+
+
+def state_of(members: Members) -> object:
+    """What a registry shows: groups with members, subscriptions and settings, and producers."""
+
+    def shown(client: Client) -> tuple[object, ...]:
+        return client.client_id, client.peer.address, client.seen, client.version
+
+    consumers = {
+        group.name: (
+            sorted(map(shown, group.clients.values())), dict(group.subscriptions),
+            group.consume_type, group.model, group.from_where,
+        )
+        for group in members.consumer_groups()
+    }  # fmt: skip
+    producers = {
+        name: sorted(map(shown, members.producers(name))) for name in members.producer_groups()
+    }
+    ids = [members.producer(f"c{number}") for number in range(4)]
+    return consumers, producers, members.changes, [each and shown(each) for each in ids]
+
+
+class Side:
+    """A registry and its clients, whose repeated heartbeats are known or, of a slow one, are not."""
+
+    def __init__(self, tables, clock: HandClock, *, is_slow: bool) -> None:
+        self.members = Members(clock, timeout_ms=1_000, is_notified=lambda _: False)
+        if is_slow:
+            self.members.is_repeated = lambda *_: False  # type: ignore[method-assign]
+        self.heard: list[tuple[str, float, ConsumerPart]] = []
+        self.members.on_heartbeat.append(self._hear)
+        self._beats = Heartbeats(self.members, tables.groups, tables.topics, announce=None)  # type: ignore[arg-type]
+        self._peers: dict[int, tuple[HandClientPeer, Heartbeat]] = {}
+        self._clock = clock
+
+    def _hear(self, group: ConsumerGroup, client: Client, part: ConsumerPart) -> None:
+        self.heard.append((group.name, client.seen, part))
+
+    def act(self, number: int, act: float, heartbeat: Heartbeat) -> object:
+        """Let a client close, leave a group, say what it said last or something else; gives the answer."""
+        peer, last = self._peers.get(number, (HandClientPeer(50_000 + number), heartbeat))
+        if act < 0.1:
+            peer.close()
+            self._peers.pop(number, None)
+        elif act < 0.2:
+            self.members.unregister(peer, producer_group="p", consumer_group=None)
+        elif act < 0.3:
+            self.members.unregister(peer, producer_group=None, consumer_group="g")
+        else:
+            said = last if act < 0.8 else heartbeat
+            self._peers[number] = peer, said
+            client = client_of(peer, said.client_id)
+            client.seen = self._clock.monotonic()
+            return self._beats.take(said, client)
+        return None
+
+
+WISHES = [
+    Subscription("t", "a", version=1), Subscription("t", "b", version=2), Subscription("u", "*"),
+]  # fmt: skip
+
+
+def some_heartbeat(chance: random.Random, number: int) -> Heartbeat:
+    subscriptions = tuple(chance.sample(WISHES, chance.randrange(3)))
+    groups = chance.choice(["g", "gh", ""])
+    return Heartbeat(
+        f"c{number if chance.random() < 0.9 else 0}",
+        (ProducerPart("p"),) if chance.random() < 0.5 else (),
+        tuple(ConsumerPart(name, subscriptions=subscriptions) for name in groups),
+        fingerprint=chance.choice([0, 7]),
+        is_without_subscriptions=chance.random() < 0.2,
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_a_repeated_heartbeat_leaves_what_registering_again_would(tables, seed):
+    """Many clients that join, say the same again or something else, leave and come back."""
+    chance, clock = random.Random(seed), HandClock()
+    for name in ("g", "h"):
+        tables.groups.put(GroupConfig(name))
+        tables.topics.ensure(retry_topic(name), queues=1, perm=6)
+    fast, slow = (Side(tables, clock, is_slow=is_slow) for is_slow in (False, True))
+    for _ in range(400):
+        clock.turn(1)
+        number, act = chance.randrange(4), chance.random()
+        if act > 0.95:
+            tables.topics.ensure(f"t{act}", queues=1, perm=6)
+        heartbeat = some_heartbeat(chance, number)
+        assert fast.act(number, act, heartbeat) == slow.act(number, act, heartbeat)
+        assert state_of(fast.members) == state_of(slow.members)
+        assert fast.heard == slow.heard
