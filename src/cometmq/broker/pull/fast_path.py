@@ -2,16 +2,23 @@
 
 A consumer usually pulls again as soon as its last pull was answered. The bytes read from its connection are then
 mostly one pull, or one per queue, whose header differs from the previous pull's in four numbers only
-(`kernel.split_pull`). The rest of the header is parsed once and cached. A pull that this path cannot answer, for example
-because there are no new messages, is decoded into a command (docs/design/0046-columns.md).
+(`kernel.split_pull`). The rest of the header is parsed once and cached. A pull at the end of its queue waits here for a
+message, which is then read as for any other pull. A pull that this path cannot answer or hold is decoded into a command (docs/design/0046-columns.md).
 """
+
+from collections.abc import Callable
+from dataclasses import replace
 
 from cometmq.broker.parts import Parts
 from cometmq.broker.pull.found_pulls import FoundPulls, KnownPull
-from cometmq.broker.pull.pulls import Pulls
+from cometmq.broker.pull.pulls import PullAnswer, Pulls
+from cometmq.broker.pull.requests.pulls import encode
+from cometmq.broker.request_caller import RequestCaller
+from cometmq.broker.tables.long_polls import HeldPull
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.header_json import decode_json_command
 from cometmq.codec.headers.pull import PullRequest
+from cometmq.codec.remoting import Command
 from cometmq.kernel import split_pull
 from cometmq.model.bounded_cache import BoundedCache
 from cometmq.model.codes import VERSION, RequestCode, ResponseCode
@@ -19,6 +26,7 @@ from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.flags import RESPONSE
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Write
+from cometmq.steps.steps import Steps
 from cometmq.store.reader import GetStatus
 
 _PULL = int(RequestCode.PULL_MESSAGE)
@@ -47,8 +55,43 @@ _KEPT_SIZE, _HEADER_COST = 8 << 20, 4_000
 _SHOWN = 1, 2, 3, 4
 
 
+class _WaitingPull:
+    """A held pull of the fast path: the client, the parsed header and its numbers (`loop.caller.Caller`)."""
+
+    __slots__ = ("known", "offset", "opaque", "owner", "queue_id")
+
+    def __init__(
+        self, peer: Peer, known: KnownPull, queue_id: int, offset: int, opaque: int
+    ) -> None:
+        self.owner = peer
+        self.known = known
+        self.queue_id = queue_id
+        self.offset = offset
+        self.opaque = opaque
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client's connection is closed."""
+        return self.owner.is_closed
+
+    def hold(self) -> None:
+        """Do nothing: nothing is kept of the request that its answer does not need."""
+
+    def answer(self, work: Callable[[], PullAnswer | Steps[PullAnswer | None] | None]) -> None:
+        """Answer with the result of `work`, as the slow path does."""
+        self.as_command().answer(work)
+
+    def as_command(self) -> RequestCaller[PullAnswer]:
+        """Return the caller as the slow path has it."""
+        return RequestCaller(Command(_PULL, opaque=self.opaque), self.owner, encode)
+
+    def request(self) -> PullRequest:
+        """Return the header as the slow path decodes it; the offset to commit is left out, as it is committed."""
+        return replace(self.known.request, queue_id=self.queue_id, queue_offset=self.offset)
+
+
 class PullIntake:
-    """The fast path for pulls that find messages at once, or see that none matches, and need no special treatment.
+    """The fast path for pulls that find messages at once, see that none matches, or wait, and need no special treatment.
 
     Attributes:
         size: Bytes of messages that `take` has answered, more for pulls with a filter (`FoundPulls.pull`), since the owner last set it to 0, as it does for each batch of reads.
@@ -70,7 +113,7 @@ class PullIntake:
         left = TURN_SIZE_MAX - self.size
         size = self.answer(data, peer.write_at_once) if left > 0 else 0
         peer.asks_alone = size > 0
-        if size:
+        if size or (left > 0 and self._hold(data, peer)):
             self.size += size
             return len(data), 1
         if left <= 0 or _frame_end(data, 0) >= len(data):
@@ -82,17 +125,20 @@ class PullIntake:
     ) -> tuple[int, int]:
         """Answer up to `count_max` pulls with one write, until their messages reach `size_max` bytes or one is not answered."""
         frames: list[bytes | memoryview] = []
-        position = size = written = 0
-        while position < len(data) and len(frames) < count_max and size < size_max:
+        position = size = written = count = 0
+        while position < len(data) and count < count_max and size < size_max:
             end = _frame_end(data, position)
-            found = self.answer(data[position:end], frames.append)
-            if not found:
+            frame = data[position:end]
+            found = self.answer(frame, frames.append)
+            if found:
+                size, written = size + found, written + len(frames[-1])
+            elif not self._hold(frame, peer):
                 break
-            position, size, written = end, size + found, written + len(frames[-1])
+            position, count = end, count + 1
         if frames:
             peer.write_pieces_at_once(frames, written)
             self.size += size
-        return position, len(frames)
+        return position, count
 
     def answer(self, data: bytes, write: Write) -> int:
         """Answer `data` if it is one pull that this path can answer; return the size of the messages, 0 if it cannot."""
@@ -111,6 +157,33 @@ class PullIntake:
             return 0
         write(answer[0])
         return answer[1]
+
+    def _hold(self, data: bytes, peer: Peer) -> bool:
+        """Hold the pull that `answer` has just not answered, if it waits at the end of its queue."""
+        split = split_pull(data)
+        if split is None:
+            return False
+        header, queue_id, offset, commit_offset, opaque = split
+        known = self._known[header]
+        if known is None:
+            return False
+        caller = _WaitingPull(peer, known, queue_id, offset, opaque)
+        return self._found.hold(known, queue_id, offset, commit_offset, caller, self._run_again)
+
+    def _run_again(self, held: HeldPull) -> None:
+        """Answer a held pull that was woken; if it finds no messages at once, leave it to the slow path."""
+        waiting = held.caller
+        assert isinstance(waiting, _WaitingPull)
+        try:
+            answer = self._found.pull(
+                waiting.known, waiting.queue_id, waiting.offset, None, waiting.opaque
+            )
+        except Exception:  # noqa: BLE001  As in `answer`.
+            answer = None
+        if answer is None:
+            self._found.run_again(held, waiting.request(), waiting.as_command())
+        else:
+            waiting.owner.write(answer[0])
 
     def _read(self, header: bytes) -> KnownPull | None:
         """Parse the header that these pulls share; return None if the fast path cannot handle them."""

@@ -1,21 +1,30 @@
-"""Pulls that find messages at once, or see at once that none matches, which is nearly all pulls of a busy consumer.
+"""Pulls that find messages at once, see at once that none matches, or wait at the end of a queue: nearly all pulls.
 
-Pulls that are refused, held, moved by a reset, filtered by an unusual SQL92 expression or read from the disk are left to
+Pulls that are refused, moved by a reset, filtered by an unusual SQL92 expression or read from the disk are left to
 `pull.pulls`, which defines what a pull means: this module gives the same answer or none (docs/design/0046-columns.md).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
+from cometmq.broker.loop.caller import Caller
 from cometmq.broker.parts import Parts
 from cometmq.broker.pull.filters import Filters
-from cometmq.broker.pull.pulls import BYTES_MAX, Pulls
+from cometmq.broker.pull.pulls import BYTES_MAX, PullAnswer, Pulls
+from cometmq.broker.tables.long_polls import HeldPull
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.kernel import PropertyFilter, TagCodes, Tally
 from cometmq.kernel.rows import AnswerTerms
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError
-from cometmq.model.flags import PERM_READ, PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, is_readable
+from cometmq.model.flags import (
+    PERM_READ,
+    PULL_COMMIT_OFFSET,
+    PULL_SUBSCRIPTION,
+    PULL_SUSPEND,
+    is_readable,
+)
 from cometmq.model.group import GroupConfig
 from cometmq.model.subscription import TAG, Subscription
 from cometmq.store.consume_queue import ConsumeQueue
@@ -38,6 +47,7 @@ class AdmittedPulls(NamedTuple):
         queues: Queues of the topic, by number.
         terms: The limits and answer header of these pulls.
         tallies: Counters of this group's reads, for some of the queues.
+        codes: Tags codes of messages that wake these pulls; None: all messages do.
     """
 
     topics: DataVersion | None
@@ -48,6 +58,7 @@ class AdmittedPulls(NamedTuple):
     queues: Mapping[int, ConsumeQueue]
     terms: AnswerTerms
     tallies: dict[int, Tally]
+    codes: frozenset[int] | None = None
 
 
 _NOT_ASKED = AdmittedPulls(
@@ -113,15 +124,21 @@ class FoundPulls:
         return KnownPull(request, subscription)
 
     def pull(
-        self, known: KnownPull, queue_id: int, offset: int, commit_offset: int, opaque: int
+        self,
+        known: KnownPull,
+        queue_id: int,
+        offset: int,
+        commit_offset: int | None,
+        opaque: int,
     ) -> tuple[bytes, int] | None:
         """Return an answer frame with messages from an offset on, or that none matched, and the size that it counts for.
 
         That is the size of the messages in bytes; for a pull with a filter at least 64 KiB. None leaves it to the slow path.
 
-        `commit_offset` is for a header that says that the pull commits; `opaque` is the request's number.
+        `commit_offset` is for a header that says that the pull commits, None if it was committed when the pull was held;
+        `opaque` is the request's number.
         """
-        topics, groups, members, group, queue_count, queues, terms, tallies = known.admitted
+        topics, groups, members, group, queue_count, queues, terms, tallies, _ = known.admitted
         if (
             topics is not self._topics.version
             or groups is not self._groups.version
@@ -136,27 +153,74 @@ class FoundPulls:
             # If the topic had no queues at the check, the ones it has now are missing here, so check again.
             known.admitted = _NOT_ASKED
             return None
-        if (
-            queue_id >= queue_count
-            or not self._settings.perm & PERM_READ
-            or (offsets.resets and offsets.has_reset(group.name, queue.topic, queue_id))
-        ):
+        if queue_id >= queue_count or not self._may_read(group.name, queue):
             return None
         began = self._counters.now()
         answer = self._pull(terms, queue, offset, opaque)
         if answer is None:
             return None
-        if known.is_committing:
+        if known.is_committing and commit_offset is not None:
             offsets.commit_brought(
                 group.name, queue.topic, queue_id, commit_offset, queue.max_offset
             )
         frame, size, count = answer
-        if count:
-            tally = tallies.get(queue_id) or self._tally(known, queue_id, offset)
-            self._counters.count_pull(tally, count, size, began)
-        else:
+        if not count:
             self._count_missed(known, queue_id, offset, began)
+            return frame, _FILTERED_SIZE
+        tally = tallies.get(queue_id) or self._tally(known, queue_id, offset)
+        self._counters.count_pull(tally, count, size, began)
         return frame, size if terms.match is None else max(size, _FILTERED_SIZE)
+
+    def _may_read(self, group: str, queue: ConsumeQueue) -> bool:
+        """Return whether the broker may be read from and the group's offset of the queue was not reset."""
+        resets = self._offsets.resets
+        return bool(self._settings.perm & PERM_READ) and not (
+            resets and self._offsets.has_reset(group, queue.topic, queue.queue_id)
+        )
+
+    def hold(
+        self,
+        known: KnownPull,
+        queue_id: int,
+        offset: int,
+        commit_offset: int,
+        caller: Caller[PullAnswer],
+        run_again: Callable[[HeldPull], None],
+    ) -> bool:
+        """Hold a pull at the end of its queue as the slow path does; return False to leave it to that.
+
+        Call it after `pull` has returned None for it, which checks the header against the tables.
+        """
+        request, admitted, offsets = known.request, known.admitted, self._offsets
+        queue = admitted.queues.get(queue_id)
+        if (
+            queue is None
+            or queue.max_offset != offset
+            or not request.sys_flag & PULL_SUSPEND
+            or isinstance(admitted.terms.match, PropertyFilter)
+            or queue.is_batch
+            or queue_id >= admitted.queue_count
+            or admitted.topics is not self._topics.version
+            or admitted.groups is not self._groups.version
+            or admitted.members != self._members.changes
+            or not self._may_read(admitted.group.name, queue)
+        ):
+            return False
+        if not self._pulls.wait_known(queue, request, caller, admitted.codes, run_again):
+            return False
+        if known.is_committing:
+            offsets.commit_brought(
+                admitted.group.name, queue.topic, queue_id, commit_offset, offset
+            )
+        else:
+            self._pulls.note_first(request, queue_id, offset)
+        return True
+
+    def run_again(
+        self, held: HeldPull, request: PullRequest, caller: Caller[PullAnswer]
+    ) -> None:
+        """Leave a held pull that was woken to the slow path; `request` has the numbers that `held` lacks."""
+        self._pulls.run_again(replace(held, request=request, caller=caller))
 
     def _count_missed(self, known: KnownPull, queue_id: int, offset: int, began: float) -> None:
         """Count a pull whose filter nothing matched, as `Pulls` does; `began` is when it arrived (`Counters.now`)."""
@@ -204,5 +268,5 @@ class FoundPulls:
         )  # fmt: skip
         return AdmittedPulls(
             self._topics.version, self._groups.version, self._members.changes,
-            group, topic.queue_count, queues, terms, {},
+            group, topic.queue_count, queues, terms, {}, wanted.codes if wanted.tags else None,
         )  # fmt: skip

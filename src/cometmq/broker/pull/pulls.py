@@ -150,7 +150,7 @@ class Pulls:
         self._lend = lend
         self._cold = cold
         self._has_master = has_master
-        self._again = self._run_again  # One bound method for all held pulls.
+        self._again = self.run_again  # One bound method for all held pulls.
 
     def pull(self, request: PullRequest, caller: Caller[PullAnswer]) -> Outcome:
         """Return messages, the reason for none, or None if the pull is held; or a generator that returns one of these later.
@@ -169,7 +169,7 @@ class Pulls:
             )
         return self._admit(request, caller, may_hold=True)
 
-    def _run_again(self, held: HeldPull) -> None:
+    def run_again(self, held: HeldPull) -> None:
         """Run a held pull again; it is held once more only if it has an SQL92 filter that no new message passes."""
         held.caller.answer(
             partial(
@@ -379,13 +379,31 @@ class Pulls:
             return 0
         return group.slow_broker_id if is_far else group.broker_id
 
+    def wait_known(
+        self,
+        queue: ConsumeQueue,
+        request: PullRequest,
+        caller: Caller[PullAnswer],
+        codes: frozenset[int] | None,
+        run_again: Callable[[HeldPull], None],
+    ) -> bool:
+        """Hold a pull of the fast path; return False to leave it to the slow path, which refuses it if too many wait."""
+        wait_ms = self._wait_ms(request)
+        if wait_ms <= 0:
+            return False
+        deadline = self._clock.monotonic() + min(wait_ms / 1000, SUSPEND_SECONDS_MAX)
+        return self._polls.try_hold(
+            queue, HeldPull(request, caller, codes, deadline, run_again)
+        )
+
+    def _wait_ms(self, request: PullRequest) -> int:
+        if self._settings.is_long_polling:
+            return request.suspend_timeout_millis
+        return self._settings.short_polling_ms
+
     def _hold(self, pull: Pull, wanted: MessageFilter) -> bool:
         request = pull.request
-        wait_ms = (
-            request.suspend_timeout_millis
-            if self._settings.is_long_polling
-            else self._settings.short_polling_ms
-        )
+        wait_ms = self._wait_ms(request)
         queue = self._store.queue_to_watch(request.topic, request.queue_id)
         if wait_ms <= 0 or queue.max_offset > request.queue_offset:
             # In the second case a message arrived during a cold read.

@@ -87,17 +87,23 @@ class LongPolls:
         Raises:
             RequestError: SYSTEM_BUSY: too many pulls wait, or they take too much memory.
         """
-        if self._count >= HELD_MAX or not self._bounds.take(pull.caller.owner, pull.size):
+        if not self.try_hold(queue, pull):
             self.refused += 1
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 "[REJECTREQUEST]system busy: too many pulls of this connection, or of all connections, wait for messages; "
                 "pull again later",
             )
+
+    def try_hold(self, queue: ConsumeQueue, pull: HeldPull) -> bool:
+        """Hold a pull as `hold` does; return False where that refuses it."""
+        if self._count >= HELD_MAX or not self._bounds.take(pull.caller.owner, pull.size):
+            return False
         self._held.setdefault(queue, []).append(pull)
         self._count += 1
         queue.watched = True
         self._is_due_at(pull.deadline)
+        return True
 
     def watch(self, queue: ConsumeQueue, on_arrival: Callable[[ConsumeQueue], None]) -> None:
         """From now on call `on_arrival` with a queue each time messages arrive in it."""

@@ -24,17 +24,18 @@ class PullHandler:
     def pull(self, command: Command, peer: Peer) -> Outcome:
         """Answer a pull, or hold it (PULL_MESSAGE 11)."""
         request = decode_fields(PullRequest, command.fields)
-        caller = RequestCaller(command, peer, _encode)
+        caller = RequestCaller(command, peer, encode)
         return caller.answer_of(self._service.pull(request, caller))
 
     def lite_pull(self, command: Command, peer: Peer) -> Outcome:
         """Answer a pull of a lite pull consumer of RocketMQ 5.x, or hold it (LITE_PULL_MESSAGE 361)."""
         request = decode_fields(PullRequest, command.fields)
-        caller = RequestCaller(command, peer, _encode)
+        caller = RequestCaller(command, peer, encode)
         return caller.answer_of(self._service.lite_pull(request, caller))
 
 
-def _encode(result: PullAnswer) -> Answer:
+def encode(result: PullAnswer) -> Answer:
+    """Encode the answer to a pull."""
     fields = {
         "suggestWhichBrokerId": str(result.next_broker),
         "nextBeginOffset": str(result.next_offset),
