@@ -123,13 +123,11 @@ class StateChecks:
             yield from self._queues.look_up(transaction)
             if transaction.is_open:
                 offset = transaction.offset
-                record = yield from self._queues.half_at(offset)
-                if record is not None and is_of_deleted_topic(
-                    record, record.properties(), self._topics
-                ):
+                half = yield from self._queues.half_at(offset)
+                if half is not None and is_of_deleted_topic(*half, self._topics):
                     yield from self._queues.end(transaction, TransactionEvent.ROLL_BACK, None)
                     continue
-                read.append((transaction, offset, record))
+                read.append((transaction, offset, half and half[0]))
         # No step waits from here to the write, so no transaction ends in between.
         moves = []
         for transaction, offset, record in read:

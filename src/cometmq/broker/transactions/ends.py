@@ -73,10 +73,10 @@ class TransactionEnds:
             return "the transaction stays open; the broker will ask its producer later"
         event, outcome = says
         yield from self._queues.catch_up()
-        record = yield from self._queues.half_at(request.tran_state_table_offset)
-        if record is None:
+        half = yield from self._queues.half_at(request.tran_state_table_offset)
+        if half is None:
             raise _refused("Find prepared transaction message failed")
-        properties = record.properties()
+        record, properties = half
         if not may(properties.get(keys_of.REAL_TOPIC, "")):
             raise RequestError(
                 ResponseCode.NO_PERMISSION,

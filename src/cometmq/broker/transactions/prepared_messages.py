@@ -3,11 +3,9 @@
 Follows TransactionalMessageBridge, EndTransactionProcessor and DefaultTransactionalMessageCheckListener of RocketMQ 5.3.3.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from cometmq.broker.inner.puts import InnerMessage
-from cometmq.broker.inner.redelivery import once_more
 from cometmq.broker.inner.reroute import RoutedSend
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import HOST_BITS, Record, encode_record
@@ -123,11 +121,20 @@ def committed(
     record: Record, properties: dict[str, str], topic: TopicConfig, queue_id: int
 ) -> InnerMessage:
     """Return the committed message of a half message. As in RocketMQ, it keeps all properties."""
-    return replace(
-        once_more(record, topic, queue_id, properties),
+    return InnerMessage(
+        topic=topic,
+        queue_id=queue_id,
+        body=record.body,
+        properties=properties,
+        born_ms=record.born_timestamp,
+        born_host=record.born_host,
+        flag=record.flag,
         sys_flag=record.sys_flag & ~HOST_BITS & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
+        reconsume_times=record.reconsume_times,
         prepared_offset=record.physical_offset,
         transaction=TRANSACTION_COMMIT,
+        block=record.property_block,
+        record=record,
     )
 
 

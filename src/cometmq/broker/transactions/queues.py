@@ -41,6 +41,9 @@ from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
+# A half message and its properties.
+Half = tuple[Record, dict[str, str]]
+_RECENT_SIZE_MAX = 1 << 20
 # Messages of one key: the committed one, and others that users sent with the same key.
 _LOOKED_AT_MAX = 8
 
@@ -59,6 +62,28 @@ class _End:
     message: InnerMessage | None
     results: Sequence[PutResult] = ()
     error: CometError | None = None
+
+
+class _RecentHalves:
+    """Half messages that were read last and have not ended, up to 1 MiB: most end soon, and are then not read again."""
+
+    def __init__(self) -> None:
+        self._halves: dict[int, Half] = {}
+        self._size = 0
+
+    def add(self, record: Record, properties: dict[str, str]) -> None:
+        """Keep a half message, and forget the oldest ones beyond the limit."""
+        self._halves[record.queue_offset] = record, properties
+        self._size += record.store_size
+        while self._size > _RECENT_SIZE_MAX:
+            self.take(next(iter(self._halves)))
+
+    def take(self, offset: int) -> Half | None:
+        """Remove and return the half message at an offset of the half queue; None if it is not kept."""
+        half = self._halves.pop(offset, None)
+        if half is not None:
+            self._size -= half[0].store_size
+        return half
 
 
 class TransactionQueues:
@@ -83,6 +108,7 @@ class TransactionQueues:
         self.inner = inner
         self._topics = topics
         self._clock = clock
+        self._recent = _RecentHalves()
         self._ends: dict[OpenTransaction, _End] = {}
         # After a truncation, the half offset and op offset from which to read again; and whether that is in progress.
         self._load_from: tuple[int, int] | None = None
@@ -103,6 +129,7 @@ class TransactionQueues:
                 "the log was truncated before the transaction had ended; end it again"
             )
         self._load_from = (half_offset, op_offset)
+        self._recent = _RecentHalves()
         self._table.begin_again(next_op=op_offset)
 
     def load(self) -> Steps[None]:
@@ -155,6 +182,7 @@ class TransactionQueues:
                 record.queue_offset, error,
             )  # fmt: skip
             return
+        self._recent.add(record, properties)
         copy = PreparedCopy(
             record.queue_offset,
             key_of(record, properties),
@@ -165,9 +193,13 @@ class TransactionQueues:
         )
         self._table.feed(copy)
 
-    def half_at(self, offset: int) -> Steps[Record | None]:
-        """Return the half message at an offset of the half queue, or None; raises as `load` does."""
-        return self._half_messages.record_at(offset)
+    def half_at(self, offset: int) -> Steps[Half | None]:
+        """Return the half message at an offset of the half queue and its properties, or None; raises as `load` does."""
+        recent = self._recent.take(offset)
+        if recent is not None:
+            return recent
+        record = yield from self._half_messages.record_at(offset)
+        return None if record is None else (record, record.properties())
 
     def positions(self) -> tuple[int, int]:
         """Return the half offset and the op offset from which a start must read."""

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cometmq.broker.settings.store_keys import FlushDiskType
+from cometmq.broker.transactions import queues
 from cometmq.broker.transactions.prepared_messages import committed, decode_op
 from cometmq.broker.transactions.table import OpenTransactionState
 from cometmq.codec.headers.transaction import CheckTransaction
@@ -46,6 +47,32 @@ def test_ends_of_one_turn_share_a_write_and_an_op():
     for record, half in zip(life.broker.records("Paid", 1), halves[::2], strict=True):
         assert record.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT
         assert record.prepared_offset == half.physical_offset
+
+
+@pytest.mark.parametrize("size_max", [0, 1_000, 1 << 20])
+def test_a_half_message_that_is_kept_is_committed_as_one_that_is_read_again(
+    monkeypatch, size_max
+):
+    """Some, all or none of the halves that were read last are at hand when they end, in another order."""
+    monkeypatch.setattr(queues, "_RECENT_SIZE_MAX", size_max)
+    life = begin()
+    halves = [life.half(number, KEYS=f"k{number}") for number in range(8)]
+    life.end(halves[0], ROLLBACK)  # All are read.
+    assert 0 <= life.queues._recent._size <= size_max
+    assert bool(life.queues._recent._halves) == (size_max > 0)
+    for half in reversed(halves[1:]):
+        life.end(half, COMMIT)
+    waiting = {record.physical_offset: record for record in life.broker.records(HALF_TOPIC)}
+    paid = life.broker.records("Paid", 1)
+    assert len(paid) == 7
+    for record in paid:
+        half_record = waiting[record.prepared_offset]
+        assert record.property_block == half_record.property_block
+        assert (record.body, record.born_timestamp, record.born_host, record.flag) == (
+            half_record.body, half_record.born_timestamp, half_record.born_host, half_record.flag
+        )  # fmt: skip
+        assert record.sys_flag == half_record.sys_flag | TRANSACTION_COMMIT
+    assert life.queues._recent._size == 0
 
 
 def test_a_second_end_of_the_same_turn_waits_for_the_first_and_does_nothing():
