@@ -94,7 +94,9 @@ class IndexSearch:
     def _offsets(self) -> Iterator[int]:
         found: set[int] = set()  # A record may be listed twice, since Java indexes some again.
         for view in reversed(self._views):
-            if self._overlaps(view.header):
+            # A slot that is known to be empty, as of most keys that are not there, needs no look into the file.
+            is_empty = view.newest is not None and view.newest <= 0
+            if not is_empty and self._overlaps(view.header):
                 # The file was deleted meanwhile, with its messages.
                 with suppress(FileNotFoundError):
                     for offset in self._look(view):

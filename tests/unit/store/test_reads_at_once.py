@@ -111,6 +111,20 @@ def test_a_time_is_found_alike_in_files_tail_and_map(is_mapped):
             assert slow == (max(bisect_right(times, ms) - 1, 0) if upper else bisect_left(times, ms))
 
 
+def test_a_key_that_is_not_there_is_looked_for_in_no_file():
+    disk = FakeDisk()
+    store = open_store(disk=disk)
+    store.put_many([make_put(store, property_block=KEYED)])
+    store.dispatch_pending()
+    assert len(store.search("orders", "a", max_count=9).run(False).records) == 1
+    disk.calls.clear()
+    found = store.search("orders", "b", max_count=9).run(False)
+    assert not found.records
+    assert found.last_ms > 0
+    assert not disk.calls["open"]
+    assert not disk.calls["pread_nowait"]
+
+
 def test_what_would_take_long_is_for_a_thread(shelf, monkeypatch):
     store, _, middle_ms = shelf
     monkeypatch.setattr(commitlog, "AT_ONCE_SIZE_MAX", 60)
