@@ -36,6 +36,7 @@ from tests.operate.watched import (
     OF_MACHINE,
     RULES,
     SHORTER,
+    SMALL_MEGABYTES,
     WINDOW,
     Watched,
     alerts,
@@ -47,6 +48,7 @@ from tests.operate.watched import (
 from tests.support import certificates
 from tests.support.frames import ask
 from tests.support.iofault import Fault
+from tests.support.loop_disk import LoopDisk
 from tests.support.processes import Program, is_known_to, wait_until
 
 # A topic of the one broker, and two of the other.
@@ -331,8 +333,30 @@ def leave_few_descriptors(program: Program) -> None:
     resource.prlimit(program.pid, resource.RLIMIT_NOFILE, (int(fds / 0.85), hard))
 
 
+@contextmanager
+def fills(disk: LoopDisk) -> Iterator[None]:
+    """Have something take 2 % of a disk each second; it begins again before there is no room."""
+    filler = disk.root / "filler"
+    piece = (SMALL_MEGABYTES << 20) // 200
+
+    def fill() -> None:
+        space = os.statvfs(disk.root)
+        with filler.open("ab") as file:
+            if space.f_bavail < space.f_blocks // 10:
+                file.truncate(0)
+            os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, piece)
+
+    try:
+        with repeated(fill, 0.25):
+            yield
+    finally:
+        filler.unlink(missing_ok=True)
+
+
 def broker_d_is_run_badly(world: Watched) -> None:
-    """It dies, and comes back with another version, bad settings and only one nameserver; then the other nameserver dies."""
+    """Its disk fills. It dies, and comes back with another version, bad settings and only one nameserver; then the other nameserver dies."""
+    with fills(world.small):
+        fires(world, "DiskFills")
     world.brokers["d"].kill()
     fires(world, "BrokerDown", "BrokerMissing")
     bad = world.broker_d(world.names[0].address, **broken_settings(world))

@@ -23,6 +23,7 @@ import yaml
 
 from tests.support import processes
 from tests.support.iofault import FaultyDisk
+from tests.support.loop_disk import LoopDisk
 from tests.support.pages import ROOT
 from tests.support.processes import Program, free_port
 
@@ -39,6 +40,7 @@ SHORTER = {
     "cometmq_oldest_half_message_seconds > 600": "cometmq_oldest_half_message_seconds > 5",
     "cometmq_replication_gap_seconds > 30": "cometmq_replication_gap_seconds > 2",
 }
+SMALL_MEGABYTES = 1_024
 SLAVE = {"brokerRole": "SLAVE", "brokerId": 1, "slaveReadEnable": "true"}
 
 
@@ -63,8 +65,8 @@ def alerts() -> list[dict[str, Any]]:
 def faster(rules: str) -> str:
     """The same rules with short times: what they ask does not change."""
     rules = re.sub(r"\bfor: \d+\w", "for: 1s", rules)
-    rules = re.sub(r"\[\d+m\]", f"[{WINDOW}s]", rules)
-    rules = re.sub(r"\boffset \d+m", f"offset {WINDOW}s", rules)
+    rules = re.sub(r"\[\d+[mh]\]", f"[{WINDOW}s]", rules)
+    rules = re.sub(r"\boffset \d+[mh]", f"offset {WINDOW}s", rules)
     for before, after in SHORTER.items():
         rules = rules.replace(before, after)
     return rules
@@ -161,6 +163,7 @@ class Watched:
         brokers: broker-a, its slave, broker-b and broker-d.
         pages: Their ports of metrics, and those of the nameservers.
         disk: The disk of broker-b, which can be made slow.
+        small: The disk of broker-d, which is soon full.
     """
 
     folder: Path
@@ -168,6 +171,7 @@ class Watched:
     brokers: dict[str, Program]
     pages: dict[str, int]
     disk: FaultyDisk
+    small: LoopDisk
     prometheus: Prometheus
 
     @property
@@ -180,7 +184,7 @@ class Watched:
             self.folder / "d",
             nameservers or self.nameservers,
             port=self.brokers["d"].port,
-            settings=_of_page("broker-d", self.pages["d"], settings),
+            settings=_of_page("broker-d", self.pages["d"], {**_on(self.small), **settings}),
         )
 
 
@@ -189,6 +193,15 @@ def _of_page(name: str, port: int, settings: dict[str, object]) -> dict[str, obj
     return {
         "brokerName": name, "metricsPromExporterPort": port, "diskSpaceWarningLevelRatio": 100,
         **settings,
+    }  # fmt: skip
+
+
+def _on(disk: LoopDisk) -> dict[str, object]:
+    """Settings of a broker that has its store there, and looks often how full it is."""
+    store = disk.root / "store"
+    return {
+        "storePathRootDir": store, "storePathCommitLog": store / "commitlog",
+        "cleanResourceInterval": 500,
     }  # fmt: skip
 
 
@@ -206,12 +219,13 @@ def watched(folder: Path) -> Iterator[Watched]:
             for number in (1, 2)
         ]
         both, disk = ";".join(each.address for each in names), FaultyDisk(folder / "disk")
+        small = stack.enter_context(LoopDisk(folder / "small", megabytes=SMALL_MEGABYTES))
         brokers = {
             short: processes.broker(
                 folder / short, both, settings=_of_page(f"broker-{name}", pages[short], settings)
             )
             for short, name, settings in (
-                ("a", "a", {}), ("slave", "a", SLAVE), ("b", "b", {}), ("d", "d", {}),
+                ("a", "a", {}), ("slave", "a", SLAVE), ("b", "b", {}), ("d", "d", _on(small)),
             )
         }  # fmt: skip
         disk.under(brokers["b"])
@@ -222,7 +236,7 @@ def watched(folder: Path) -> Iterator[Watched]:
         watching = stack.enter_context(
             prometheus(folder / "prometheus", own, [pages["names-1"], pages["names-2"]])
         )
-        yield Watched(folder, names, brokers, pages, disk, watching)
+        yield Watched(folder, names, brokers, pages, disk, small, watching)
 
 
 def _end_all(programs: Mapping[str, Program]) -> None:
