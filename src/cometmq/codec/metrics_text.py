@@ -4,7 +4,7 @@ A metric has a limited number of label sets; the rest is summed in one more, as 
 common start of all lines of a metric is one string, and the rest is a format string with a gap for each value.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -52,6 +52,47 @@ class Buckets(NamedTuple):
 
 # Label values and value. A source yields None between samples, so that other work may run.
 Sample = tuple[tuple[str, ...], float | Buckets]
+
+
+class LabelRows:
+    """The label values of samples that several metrics have in common; their text is made once for all of these.
+
+    Attributes:
+        rows: The label values of each sample.
+    """
+
+    def __init__(self, names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+        """`names` are those of the labels."""
+        self.rows = rows
+        self._form = f"{_gaps(names)}}} "
+        self._texts: list[str] = []
+
+    def texts(self, start: int, end: int) -> list[str]:
+        """Return the labels of the samples from `start` to `end` as lines have them, with the brace and space behind.
+
+        Those of all samples before must have been asked for.
+        """
+        new = self.rows[len(self._texts) : end]
+        self._texts += [self._form % values for values in _all_safe(new)]
+        return self._texts[start:end]
+
+
+class Column:
+    """The samples of a metric that has its labels in common with others: an iterable of them, as of any source.
+
+    Attributes:
+        labels: The label values.
+        values: The value of each.
+    """
+
+    def __init__(self, labels: LabelRows, values: Sequence[float]) -> None:
+        self.labels = labels
+        self.values = values
+
+    def __iter__(self) -> Iterator[Sample]:
+        return zip(self.labels.rows, self.values, strict=True)
+
+
 Source = Callable[[], Iterable[Sample | None]]
 
 
@@ -74,8 +115,42 @@ class MetricText:
         common = ",".join(
             [self._common, *(f'{label}="{text}"' for label, text in metric.fixed)]
         )
-        lines = _histogram_lines if metric.kind == HISTOGRAM else _lines
         head = f"# HELP {name} {metric.says}\n# TYPE {name} {metric.kind}\n"
+        if isinstance(source, Column):
+            more: Sequence[float | Buckets] = source.values[self._series_max :]
+            yield from self._column(f"{name}{{{common},", head, source, at_once)
+        else:
+            more = yield from self._samples(name, metric, common, head, source, at_once)
+        if more:
+            lines = _histogram_lines if metric.kind == HISTOGRAM else _lines
+            rest = metric._replace(labels=(_OVERFLOW,))
+            yield lines(name, rest, common, [(("true",), sum_of(more))]).encode(), 1
+
+    def _column(
+        self, begin: str, head: str, column: Column, at_once: int
+    ) -> Iterator[tuple[bytes, int]]:
+        count = min(len(column.values), self._series_max)
+        for start in range(0, count, at_once):
+            end = min(start + at_once, count)
+            labels = column.labels.texts(start, end)
+            lines = [
+                f"{label}{value}\n"
+                for label, value in zip(labels, column.values[start:end], strict=True)
+            ]
+            yield (head + begin + begin.join(lines)).encode(), len(lines)
+            head = ""
+
+    def _samples(
+        self,
+        name: str,
+        metric: Metric,
+        common: str,
+        head: str,
+        source: Iterable[Sample | None],
+        at_once: int,
+    ) -> Generator[tuple[bytes, int], None, list[float | Buckets]]:
+        """Yield as `pieces`, and return the values of the samples beyond the limit."""
+        lines = _histogram_lines if metric.kind == HISTOGRAM else _lines
         left, samples = self._series_max, iter(source)
         more: list[float | Buckets] = []
         while some := list(islice(samples, at_once)):
@@ -89,9 +164,7 @@ class MetricText:
             )
             if told:
                 head = ""
-        if more:
-            rest = metric._replace(labels=(_OVERFLOW,))
-            yield lines(name, rest, common, [(("true",), sum_of(more))]).encode(), 1
+        return more
 
     def whole(self, metrics: Mapping[str, Metric], sources: Mapping[str, Source]) -> bytes:
         """Return the text of the metrics that have a source, in one go; for pages that are never long."""
@@ -111,10 +184,8 @@ def labels_text(labels: Mapping[str, str]) -> str:
 def _lines(name: str, metric: Metric, common: str, samples: Sequence[Sample]) -> str:
     begin, gaps = _begin_and_gaps(metric, common)
     begin, rest = f"{name}{{{begin}", f"{gaps}}} %s\n"
-    # One look at all label values of a piece, because hardly any value needs to be escaped.
-    if _needs_escapes("".join([text for values, _ in samples for text in values])):
-        samples = [(_safe(values), value) for values, value in samples]
-    texts = [rest % (*values, value) for values, value in samples]
+    rows = _all_safe([values for values, _ in samples])
+    texts = [rest % (*values, value) for values, (_, value) in zip(rows, samples, strict=True)]
     return begin + begin.join(texts)
 
 
@@ -139,8 +210,18 @@ def _histogram_lines(name: str, metric: Metric, common: str, samples: Sequence[S
 
 def _begin_and_gaps(metric: Metric, common: str) -> tuple[str, str]:
     """Return the common start of the labels of all lines, and the rest with a gap for each value."""
-    gaps = ",".join(f'{label}="%s"' for label in metric.labels)
+    gaps = _gaps(metric.labels)
     return (f"{common}," if gaps else common), gaps
+
+
+def _gaps(names: Sequence[str]) -> str:
+    return ",".join(f'{name}="%s"' for name in names)
+
+
+def _all_safe(rows: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
+    """Escape as `_safe`; with one look at all, because hardly any value needs it."""
+    is_needed = _needs_escapes("".join([text for values in rows for text in values]))
+    return [_safe(values) for values in rows] if is_needed else rows
 
 
 def _safe(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -152,7 +233,7 @@ def _needs_escapes(text: str) -> bool:
     return '"' in text or "\\" in text or "\n" in text
 
 
-def sum_of(values: list[float | Buckets]) -> float | Buckets:
+def sum_of(values: Sequence[float | Buckets]) -> float | Buckets:
     """Return the sum of values of one metric, numbers or `Buckets`, which are too many for lines of their own."""
     buckets = [value for value in values if isinstance(value, Buckets)]
     if not buckets:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cometmq.broker.metrics import requests
+from cometmq.broker.metrics import lag, requests
 from cometmq.codec.bodies.heartbeat import (
     BROADCASTING,
     CLUSTERING,
@@ -101,6 +101,45 @@ async def test_queues_without_an_offset_count_beside_those_that_have_one(tmp_pat
         assert await lags(served) == (2, 2)
         stats = await progress(served)
         assert [each.is_committed for each in stats.queues.values()][:2] == [True, False]
+
+
+@pytest.mark.parametrize("with_ages", [True, False])
+async def test_sums_of_a_topic_give_what_its_queues_give_one_by_one(
+    tmp_path, monkeypatch, with_ages
+):
+    """Metrics begin with what a topic holds, where no time is to be read; consoles go from queue to queue."""
+    monkeypatch.setattr(lag, "TIMES_MAX", 2_000 if with_ages else 0)
+    async with serve(tmp_path) as served:
+        for queue in "00001":
+            await send(served, queue=queue)
+        await commit(served, 0)  # Which makes the group.
+        served.broker._store.queue("orders", 0).min_offset = 1  # Deleted before.
+        (offsets,) = {
+            id(each._parts): each._parts.offsets
+            for each in served.broker.role.features
+            if hasattr(each, "_parts")
+        }.values()
+        # Offset 9 is behind the end, 0 before the first; queues 2 and 7 are not read.
+        for committed, left, passed in (
+            ({}, None, None),
+            ({0: 3}, 2, 3),
+            ({0: 0}, 4, 1),
+            ({0: 9, 1: 1}, 0, 10),
+            ({0: 4, 1: 0, 2: 3, 7: 5}, 1, 4),
+        ):
+            offsets.forget_topic("orders")
+            for queue_id, offset in committed.items():
+                offsets.commit("billing", "orders", queue_id, offset=offset)
+            assert await lags(served) == (left or 0, left), committed
+            _, text = await get(served, "/metrics")
+            found = values(text)
+            assert found.get(("cometmq_consumer_offsets", "orders", "billing")) == passed
+            has_age = (
+                "rocketmq_consumer_lag_latency_milliseconds",
+                "orders",
+                "billing",
+            ) in found
+            assert has_age == (left is not None and (with_ages or left == 0))
 
 
 async def test_a_group_that_began_at_the_end_does_not_lag_by_what_was_there_before(tmp_path):

@@ -22,7 +22,15 @@ from cometmq.broker.metrics.metric_table import (
 from cometmq.broker.metrics.page import MetricsPage
 from cometmq.broker.metrics.requests import extra_labels
 from cometmq.broker.settings.metrics_keys import MetricsExporter
-from cometmq.codec.metrics_text import COUNTER, HISTOGRAM, Buckets, Metric
+from cometmq.codec.metrics_text import (
+    COUNTER,
+    GAUGE,
+    HISTOGRAM,
+    Buckets,
+    Column,
+    LabelRows,
+    Metric,
+)
 from cometmq.model.codes import RequestCode
 from cometmq.nameserver import metrics as of_nameserver
 from tests.support.pages import ROOT
@@ -300,19 +308,44 @@ def test_what_is_beyond_the_limit_is_one_line():
     metrics = {
         "a_total": Metric(COUNTER, ("topic",), "."),
         "b": Metric(HISTOGRAM, ("topic",), ".", (1, 2)),
+        "c_total": Metric(COUNTER, ("topic",), "."),
     }
+    rows = LabelRows(("topic",), [(str(number),) for number in range(10)])
     sources: dict[str, Any] = {
+        "c_total": lambda: Column(rows, range(10)),
         "a_total": lambda: [((str(number),), number) for number in range(10)],
         "b": lambda: [((str(number),), Buckets([1, 2, 3], 7.0)) for number in range(4)],
     }
     text = made(MetricsPage({}, sources, metrics=metrics, series_max=2))
-    assert len(series(text)["a_total"]) == 3
-    assert 'a_total{otel_scope_name="broker-meter",otel_metric_overflow="true"} 44\n' in text
+    for name in ("a_total", "c_total"):
+        assert len(series(text)[name]) == 3
+        assert (
+            f'{name}{{otel_scope_name="broker-meter",otel_metric_overflow="true"}} 44\n' in text
+        )
     assert (
         'b_bucket{otel_scope_name="broker-meter",otel_metric_overflow="true",le="2.0"} 4\n'
         in text
     )
     assert 'b_count{otel_scope_name="broker-meter",otel_metric_overflow="true"} 6\n' in text
+
+
+def test_metrics_with_labels_in_common_are_written_as_those_with_their_own():
+    """In pieces, too: the labels of a piece are made when its lines are."""
+    names = ("topic", "consumer_group")
+    metrics = {
+        "a": Metric(GAUGE, names, "."),
+        "b": Metric(GAUGE, names, ".", fixed=(("x", "y"),)),
+    }
+    rows = [(f"t{number}", 'g"' if number == 2_500 else "g") for number in range(5_000)]
+    labels, counts = LabelRows(names, rows), range(5_000)
+    alone = {name: lambda: zip(rows, counts, strict=True) for name in metrics}
+    shared = {name: lambda: Column(labels, counts) for name in metrics}
+    texts = [
+        made(MetricsPage({}, each, metrics=metrics, series_max=9_000))
+        for each in (alone, shared)
+    ]
+    assert texts[0] == texts[1]
+    assert len(series(texts[1])["b"]) == 5_000
 
 
 @pytest.mark.parametrize("value", ['"', "\\", "\n", 'a"b\\c\nd', "ü<script>", "\u202e", ""])

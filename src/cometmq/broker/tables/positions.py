@@ -5,7 +5,7 @@ first offset that the group's members are known to have pulled, or else at the q
 popped, except by pops in order, and neither acknowledged nor delivered again count, too, although the offset passed them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from cometmq.broker.tables.members import Members
@@ -90,24 +90,28 @@ class GroupPositions:
         if self._topics.get(topic) is None:
             self._members.forget_topic(topic)
 
-    def pairs(self) -> list[tuple[str, str]]:
-        """Return (group, topic) of each topic in which a group has offsets or to which its members subscribe.
+    def pairs(self) -> list[tuple[str, str, Mapping[int, int]]]:
+        """Return group, topic and offsets for each topic in which a group has some or to which its members subscribe.
 
         Left out: of the topics with offsets, most to which its members no longer subscribe; of those without, missing
-        ones, retry topics that never had a message, and all of a broadcasting group.
+        ones, retry topics that never had a message, and all of a broadcasting group. The offsets are by queue and live.
         """
-        found = []
-        for place, _ in self._offsets.places():
+        found: list[tuple[str, str, Mapping[int, int]]] = []
+        wanted: dict[str, Container[str] | None] = {}
+        for place, offsets in self._offsets.places():
             topic, _, group = place.partition(TOPIC_GROUP_SEPARATOR)
-            if self._is_consumed(group, topic):
-                found.append((group, topic))
+            if group not in wanted:
+                wanted[group] = self._subscribed(group)
+            if _is_among(topic, wanted[group]):
+                found.append((group, topic, offsets))
         for members in self._members.consumer_groups():
-            found += [(members.name, topic) for topic in self._begun(members.name)]
+            found += [(members.name, topic, {}) for topic in self._begun(members.name)]
         return found
 
     def topics_of(self, group: str, committed: list[str]) -> list[str]:
         """Return the topics that `pairs` pairs with a group; `committed` are all topics in which it has offsets."""
-        consumed = [topic for topic in committed if self._is_consumed(group, topic)]
+        subscribed = self._subscribed(group)
+        consumed = [topic for topic in committed if _is_among(topic, subscribed)]
         return consumed + list(self._begun(group))
 
     def is_broadcast(self, group: str) -> bool:
@@ -115,13 +119,10 @@ class GroupPositions:
         members = self._members.consumer_group(group)
         return members is not None and members.model == BROADCASTING
 
-    def _is_consumed(self, group: str, topic: str) -> bool:
-        """Return False if a group has subscriptions but none to this topic, which is no retry topic; else True."""
+    def _subscribed(self, group: str) -> Container[str] | None:
+        """Return the topics to which a group's members subscribe; None if they subscribe to none, or are unknown."""
         members = self._members.consumer_group(group)
-        if members is None or not members.subscriptions:
-            return True
-        # No member subscribes to the topics from which it pops retries.
-        return topic in members.subscriptions or is_retry_topic(topic)
+        return None if members is None else members.subscriptions or None
 
     def _begun(self, group: str) -> Iterator[str]:
         """Yield the existing topics that a group's members subscribe to and in which it has no offset.
@@ -150,6 +151,44 @@ class GroupPositions:
             return {}
         return (yield from self.pops.in_flight())
 
+    def begins(self, topic: str, count: int) -> list[tuple[int, int]]:
+        """Return where a group without an offset begins in each of the first `count` queues of a topic, and its end."""
+        queues = self._store.queues_by_number(topic) or {}
+        return [
+            (0, 0)
+            if (queue := queues.get(queue_id)) is None
+            else (queue.min_offset, queue.max_offset)
+            for queue_id in range(count)
+        ]
+
+    def is_committed_all(self, group: str) -> bool:
+        """Return whether a group's positions follow from its offsets alone, apart from messages in flight.
+
+        If not, what its members have pulled counts, or pops that are not committed yet.
+        """
+        members = self._members.consumer_group(group)
+        if members is not None and members.first_pulls:
+            return False
+        return self.pops is None or not self.pops.has_uncommitted
+
+    def passed(
+        self, committed: Mapping[int, int], begins: list[tuple[int, int]]
+    ) -> tuple[int, int]:
+        """Return how many messages a group has passed since it began, and by how much its offsets have grown, as sums.
+
+        Args:
+            committed: Its offsets by queue; nothing else may be known of it (`is_committed_all`).
+            begins: Where it began in each queue (`begins`).
+        """
+        messages = grown = 0
+        for queue_id, offset in committed.items():
+            if queue_id < len(begins):
+                first, end = begins[queue_id]
+                if offset > first or self._is_slave:
+                    grown += offset - first
+                    messages += min(end, offset) - first
+        return messages, grown
+
     def of(
         self,
         group: str,
@@ -159,7 +198,7 @@ class GroupPositions:
     ) -> list[Position]:
         """Return the positions of a group in queues of a topic, in the order of `queue_ids`.
 
-        A page of metrics has 72,000 of them for 300 groups in 30 topics each, so what the queues share is looked up once.
+        A list of groups has 72,000 of them for 300 groups in 30 topics each, so what the queues share is looked up once.
 
         Args:
             group: Name of the group.
@@ -190,3 +229,9 @@ class GroupPositions:
             held = in_flight.get((group, topic, queue_id), 0) if in_flight else 0
             found.append(Position(queue, offset, end, held, known is not None))
         return found
+
+
+def _is_among(topic: str, subscribed: Container[str] | None) -> bool:
+    """Return whether a topic with offsets is consumed by members with these subscriptions; None: any is."""
+    # No member subscribes to the topics from which it pops retries.
+    return subscribed is None or topic in subscribed or is_retry_topic(topic)
