@@ -70,9 +70,9 @@ BROKERS = {
         says=("write 192.0.2.21:9876;192.0.2.22:9876;192.0.2.23:9876",),
     ),
     "dledger-broker.conf": Expected(
-        {("refused", "enableDLegerCommitLog")},
+        {("refused", "dLegerPeers")},
         starts=False,
-        says=("it is only used by DLedger", "remove the setting"),
+        says=("members are separated by ; and not by a comma",),
     ),
     "misspelt-broker.conf": Expected(
         {

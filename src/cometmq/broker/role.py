@@ -28,7 +28,12 @@ from cometmq.broker.registration.requests import NameserverChannels
 from cometmq.broker.replication.copier import LogCopier
 from cometmq.broker.replication.copy_mark import CopyMark, KnownTopics
 from cometmq.broker.replication.master_port import MasterPort
-from cometmq.broker.replication.metadata import MasterMetadata, metadata_of
+from cometmq.broker.replication.metadata import (
+    AskMaster,
+    KnownLog,
+    MasterMetadata,
+    metadata_of,
+)
 from cometmq.broker.replication.opening import ReplicasOpening
 from cometmq.broker.replication.requests.masters import MasterChannel
 from cometmq.broker.replication.requests.replicas import ReplicaHandler
@@ -144,6 +149,7 @@ class RunningRole:
             AsyncExitStack()
         )  # The features; closed when nobody needs them any more.
         self._serving = AsyncExitStack()  # Replication; closed last.
+        self._all_answers: list[Answers] = []
         self._answers: list[Answers] = []
 
     # --- begin and end
@@ -168,7 +174,8 @@ class RunningRole:
         follow_deletions(parts, self.features)
         parts.counters.events.gauges.append(self._gauges)
         self._prepare(parts)
-        self._answers = self._role_answers(self._make_answers(parts))
+        self._all_answers = self._make_answers(parts)
+        self._answers = self._role_answers(self._all_answers)
         table = self._make_table(self._answers)
         for feature in self.features:
             await self._start(feature)
@@ -211,8 +218,12 @@ class RunningRole:
         self._hooks.take_back()
         if not self._is_final:
             self.ground.parts.lanes.forget_all()
-            self._store.replica_side.end_serving()
+            self._end_replication()
             self._store.flags.clear(RunningFlag.FENCED)
+
+    def _end_replication(self) -> None:
+        """Let the store confirm what it stores without replicas."""
+        self._store.replica_side.end_serving()
 
     def look(self) -> None:
         """Do nothing; `SlaveRole.look` wakes the job that copies the master's tables."""
@@ -365,19 +376,24 @@ class MasterRole(RunningRole):
     """The role of a master: it may accept messages, and slaves may copy its log."""
 
     replicas: MasterPort  # type: ignore[mutable-override]  # Set once, by `begin`.
+    epoch = 0  # Least epoch of the topic table of a promoted slave.
+
+    def _open_log(self) -> None:
+        """Let the store accept messages."""
+        self._store.replica_side.end_copying()
 
     async def _adapt_tables(self) -> None:
         """Make the tables those of a master; adapt them to the log where needed, unless the store needs a restart."""
         base, store, mark = self.ground.parts, self._store, self.ground.mark
         topics, run = base.topics, self._machines.run
-        store.replica_side.end_copying()
+        self._open_log()
         base.offsets.lead()
         base.groups.is_copy = False
         counts = store.queue_counts()
         if mark.known is None and topics.was_copy:  # Slaves of older versions had no mark.
             mark.known = KnownTopics(0, DataVersion(0))
         if mark.known is not None:
-            topics.promote()
+            topics.promote(self.epoch)
         if store.needs_restart:
             return  # The content of the log is only known after its repair.
         if mark.known is not None:
@@ -428,7 +444,7 @@ class MasterRole(RunningRole):
                 error,
             )
 
-    def _make_fence(self) -> Fence:
+    def _make_fence(self) -> Fence | None:
         return Fence(self._store, self._registrar.identity)
 
     # --- becoming a slave
@@ -506,7 +522,7 @@ class SlaveRole(RunningRole):
     async def _adapt_tables(self) -> None:
         """Write the file that marks a slave, unless a mark was read or written before."""
         base, mark = self.ground.parts, self.ground.mark
-        known = begin_to_follow(mark, base.topics, base.store)
+        known = begin_to_follow(mark, base.topics, self._known_log().end())
         await asyncio.get_running_loop().run_in_executor(base.pool, mark.save, known)
 
     def _open_replicas(self) -> None:
@@ -529,15 +545,41 @@ class SlaveRole(RunningRole):
         self._metadata = metadata_of(
             parts,
             [table for feature in self.features for table in feature.master_tables],
-            master=lambda: self._registrar.master.master_addr,
-            ask=MasterChannel(parts.channels),
-            replication=self.replicas.state,
+            master=self._master_address,
+            ask=self._asking(MasterChannel(parts.channels)),
+            log=self._known_log(),
             mark=self.ground.mark,
         )
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
         """Return the handlers, with refusals in place of those for requests that a slave does not accept."""
-        return slave_answers(answers, is_read=self._settings.is_slave_read)
+        return slave_answers(answers, is_read=self._is_read)
+
+    @property
+    def _is_read(self) -> bool:
+        """Whether consumers may read from this slave."""
+        return self._settings.is_slave_read
+
+    def _known_log(self) -> KnownLog:
+        """Return what is known of the log here, for the tables of the master."""
+        return KnownLog(
+            end=lambda: self._store.max_offset,
+            is_joined=lambda: self.replicas.state().has_master,
+        )
+
+    def _asking(self, ask: AskMaster) -> AskMaster:
+        """Return the function that sends requests to the master, made from a simple one."""
+        return ask
+
+    def _master_address(self) -> str | None:
+        """Return the address of the master, "ip:port", or None while it is unknown."""
+        return self._registrar.master.master_addr
+
+    def serve_again(self) -> None:
+        """Answer requests as the role demands now, because `_is_read` may have changed; do nothing before `begin`."""
+        if self._all_answers:
+            self._answers = self._role_answers(self._all_answers)
+            self.ground.server.dispatcher.serve(self._make_table(self._answers))
 
     async def _start(self, feature: Feature) -> None:
         await feature.follow()

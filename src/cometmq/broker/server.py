@@ -7,10 +7,12 @@ that waits for the disk, such as reads and saving config files. What depends on 
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 
 from cometmq.access.guard import AccessGuard, access_guard
 from cometmq.broker.counters.counters import Counters
+from cometmq.broker.elected_role import ElectedRoles
 from cometmq.broker.inner.puts import InnerPuts
 from cometmq.broker.loop.flusher import Flusher
 from cometmq.broker.loop.turns import Turns
@@ -19,12 +21,14 @@ from cometmq.broker.registration.addresses import joined
 from cometmq.broker.registration.open_nameservers import warn_of_open_nameservers
 from cometmq.broker.registration.requests import NameserverChannels
 from cometmq.broker.replication.copy_mark import CopyMark
+from cometmq.broker.replication.group.elected_group import ElectedGroup, check_alone
 from cometmq.broker.replication.requests.masters import told_by_master
 from cometmq.broker.role import Ground, RunningRole
 from cometmq.broker.role_change import RoleChanges
 from cometmq.broker.settings.broker_settings import (
     FAST_PORT_DISTANCE,
     LOOPBACK,
+    BrokerRole,
     BrokerSettings,
     changeable,
 )
@@ -82,6 +86,9 @@ class Broker:
         conf: ConfFile | None = None,
     ) -> None:
         """`conf` is the conf file next to which changed settings are saved; None: they last until the next start."""
+        if settings.is_elected:  # Every member starts as a slave.
+            number = list(settings.peer_addresses()).index(settings.self_id) + 1
+            settings = replace(settings, broker_role=BrokerRole.SLAVE, broker_id=number)
         self.in_force = changeable(settings, conf)
         self.settings = self.in_force.current
         self.port = 0
@@ -91,7 +98,7 @@ class Broker:
         self._clock = clock
         self._disk = disk or RealDisk()
         self._conf = conf
-        self._changes: RoleChanges | None = None
+        self._changes: RoleChanges | ElectedRoles | None = None
         self._closing = AsyncExitStack()  # Closes what is open, in reverse order.
 
     @property
@@ -132,6 +139,8 @@ class Broker:
             self._server.serve()
             self._log_addresses()
             await self.role.announce()
+            if isinstance(self._changes, ElectedRoles):
+                self._changes.start()
             self._look_for_open_nameservers()
         except BaseException:
             await self.close()
@@ -152,7 +161,7 @@ class Broker:
         self._channels = self._make_channels()
         self._flusher.start()
         closing.push_async_callback(self._flusher.close)
-        self._changes = RoleChanges(self._make_ground(), self._conf)
+        self._changes = self._make_changes()
         # Connections are closed before the features that answer them.
         for close in (
             self._end_role,
@@ -161,6 +170,25 @@ class Broker:
             self._changes.close,
         ):
             closing.push_async_callback(close)
+
+    def _make_changes(self) -> RoleChanges | ElectedRoles:
+        settings, ground = self.settings, self._make_ground()
+        if not settings.is_elected:
+            check_alone(settings, self._disk)
+            return RoleChanges(ground, self._conf)
+        group = ElectedGroup(
+            settings,
+            self._store,
+            address=self.address,
+            listen_host=self.listen_host,
+            disk=self._disk,
+            clock=self._clock,
+            pool=self._pool,
+            world=self._world,
+            on_written=self._flusher.written,
+        )
+        self._closing.push_async_callback(group.shut)
+        return ElectedRoles(ground, group)
 
     async def _end_role(self) -> None:
         await self.role.end()

@@ -57,9 +57,12 @@ def ports_of(settings: BrokerSettings, host: str) -> list[PortClaim]:
     if port > FAST_PORT_DISTANCE:
         fast = f"listenPort - {FAST_PORT_DISTANCE} (old clients)"
         claims.append(PortClaim(fast, host, port - FAST_PORT_DISTANCE, is_needed=False))
+    if settings.is_elected:
+        own = settings.peer_addresses()[settings.self_id]
+        claims.append(PortClaim("dLegerPeers", host, own.port, is_needed=True))
     ha_port = settings.ha_port or (port + HA_PORT_DISTANCE if port else 0)
     has_slaves = bool(settings.nameserver_addresses or settings.ha_allowed)
-    if ha_port and has_slaves and not settings.is_slave:
+    if ha_port and has_slaves and not settings.is_slave and not settings.is_elected:
         is_needed = bool(settings.ha_port) or settings.broker_role is BrokerRole.SYNC_MASTER
         claims.append(PortClaim("haListenPort", host, ha_port, is_needed))
     if settings.metrics_port and settings.metrics_exporter is not MetricsExporter.DISABLE:
@@ -131,6 +134,7 @@ def _check_store(settings: BrokerSettings) -> None:
 CHECKS: tuple[Check, ...] = (
     BrokerSettings.check_access,
     BrokerSettings.check_replicas,
+    BrokerSettings.check_group,
     BrokerSettings.check_role,
     BrokerSettings.store_settings,
     BrokerSettings.check_client_files,

@@ -53,7 +53,7 @@ USED = frozenset(
     dataReadAheadEnable defaultMessageRequestMode defaultPopShareQueueNum defaultQueryMaxNum
     defaultTopicQueueNums deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval deleteFileBatchMax
     deleteTopicWithBrokerRegistration deleteWhen disableConsumeIfConsumerReadSlowly diskMaxUsedSpaceRatio
-    diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio duplicationEnable enableAllTopicList
+    diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio dLegerGroup dLegerPeers dLegerSelfId duplicationEnable enableAllTopicList
     enableAutoInSyncReplicas enableConsumeQueueExt enableControllerInNamesrv enableControllerMode
     enabledAppendPropCRC enableDLegerCommitLog enableLmq enableMultiDispatch enablePropertyFilter
     enableRemoteEscape enableRetryTopicV2 enableSlaveActingMaster enableTopicList
@@ -72,7 +72,7 @@ USED = frozenset(
     metricsOtelCardinalityLimit metricsPromExporterHost metricsPromExporterPort migrateAuthFromV1Enabled
     minInSyncReplicas msgTraceTopicName namesrvAddr needWaitForService notifyConsumerIdsChangedEnable
     notifyMinBrokerIdChanged offsetCheckInSlave orderMessageEnable osPageCacheBusyTimeOutMills
-    popConsumerKVServiceEnable popFromRetryProbability popPollingSize readOnlyCommitLogStorePaths
+    popConsumerKVServiceEnable popFromRetryProbability popPollingSize preferredLeaderId readOnlyCommitLogStorePaths
     recallMessageEnable redeleteHangedFileInterval regionId registerBrokerTimeoutMills
     registerNameServerPeriod rejectPullConsumerEnable rejectTransactionMessage
     retrieveMessageFromPopRetryTopicV1 returnOrderTopicConfigToBroker reviveQueueNum
@@ -190,9 +190,9 @@ GROUPS = (
         """,
     ),
     _group(
-        "it is only used by DLedger (enableDLegerCommitLog), which is not supported yet",
+        "it is only used by DLedger, whose protocol and files a group (enableDLegerCommitLog) does not use here",
         """
-        dLegerGroup dLegerPeers dLegerSelfId enableBatchPush preferredLeaderId storePathDLedgerCommitLog
+        enableBatchPush storePathDLedgerCommitLog
         """,
     ),
     _group(

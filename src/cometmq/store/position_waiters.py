@@ -45,7 +45,8 @@ class PositionWaiters:
     def wait_confirmed(self, end_offset: int, *, deadline: float, on_done: OnDone) -> None:
         """Call back with OK when everything before `end_offset` is confirmed, or with the reason why it is not.
 
-        If too few replicas are in sync, NO_REPLICA is reported as soon as this broker's part is done.
+        If too few replicas are in sync, NO_REPLICA is reported as soon as this broker's part is done; NOT_COMMITTED in a group
+        that elects its leader if this broker does not lead.
 
         Args:
             end_offset: Physical offset of the end of the last record.
@@ -54,7 +55,7 @@ class PositionWaiters:
         """
         positions = self._positions
         if self._is_vain and positions.confirmed < end_offset <= positions.local:
-            on_done(Durability.NO_REPLICA)
+            on_done(positions.why_late(end_offset))
             return
         self._add(self._confirmed, positions.confirmed, end_offset, deadline, on_done)
 
@@ -87,7 +88,8 @@ class PositionWaiters:
             self._flushed, positions.flushed
         )
         if self._is_vain:
-            told += _tell(self._confirmed, positions.local, Durability.NO_REPLICA)
+            why = positions.why_late(positions.written + 1)
+            told += _tell(self._confirmed, positions.local, why)
         return told
 
     def expire(self, now: float) -> None:

@@ -15,13 +15,15 @@ from cometmq.store.file_chain import FileChain
 class Durability(Enum):
     """Outcome of waiting until the log is flushed, or confirmed (stored as safely as configured), up to an offset.
 
-    It is OK, DISK_LATE, REPLICA_LATE or, with too few replicas in sync, NO_REPLICA.
+    It is OK, DISK_LATE, REPLICA_LATE or, with too few replicas in sync, NO_REPLICA; in a group that elects its leader
+    NOT_COMMITTED in place of the last two, as a later leader may lack such messages.
     """
 
     OK = "stored"
     DISK_LATE = "not flushed to the device in time"
     REPLICA_LATE = "not replicated in time"
     NO_REPLICA = "no replica is connected"
+    NOT_COMMITTED = "not stored by a majority of the group in time"
 
 
 class Positions:
@@ -38,7 +40,9 @@ class Positions:
         dispatched: End of the records that were added to their queues.
         needs_flush: Whether messages must be flushed to be confirmed (SYNC_FLUSH).
         replicated: End of the part that all required replicas have; None if none are required.
-        replica_count: Number of members in sync; 0 if there are fewer than required, or until it is first set.
+        replica_count: Number of members in sync; 0 if there are fewer than required, or until it is first set; in a group that
+            elects its leader 1 if this broker leads, else 0.
+        is_elected: Whether a group of brokers elects its leader: what is not replicated may be truncated, so it is never shown.
         given_up: End of the last send whose waiter was called back because its time was over; 0 without any.
         refusal: Reason why sends that need replicas are not even stored; None if they are stored.
     """
@@ -51,6 +55,7 @@ class Positions:
         "dispatched",
         "flushed",
         "given_up",
+        "is_elected",
         "needs_flush",
         "refusal",
         "replica_count",
@@ -64,6 +69,7 @@ class Positions:
         self._is_written_enough = not needs_flush
         self.replicated: int | None = None
         self.replica_count = 0
+        self.is_elected = False
         self.given_up = 0
         self.refusal: str | None = None
         self.written = self.committed = self.flushed = 0
@@ -88,7 +94,7 @@ class Positions:
         Messages that too few replicas got in time, or at all, are given up, but stay. No property, for speed.
         """
         confirmed, committed = self.confirmed, self.committed
-        if self.replicated is not None and confirmed < self.written:
+        if self.replicated is not None and confirmed < self.written and not self.is_elected:
             given_up = self.given_up if self.replica_count else self.written
             confirmed = max(confirmed, min(given_up, self.local))
         # Runs for each send, where calling `min` costs as much as ten of these lines.
@@ -156,6 +162,8 @@ class Positions:
         """
         if self.replicated is None or self.replicated >= end:
             return Durability.DISK_LATE
+        if self.is_elected:
+            return Durability.NOT_COMMITTED
         return Durability.REPLICA_LATE if self.replica_count else Durability.NO_REPLICA
 
     def _confirm(self) -> None:

@@ -76,6 +76,17 @@ class ReplicaSide:
         self._log.clear_behind()
         self._appender.is_copy = False
 
+    def begin_as_elected(self) -> None:
+        """Confirm and show from now on only what `replicated` reports, as a majority of a group has it; the log is a copy."""
+        self._positions.is_elected = True
+        self.begin_copying()
+        self.replicated(self._log.chain.start, 0)
+
+    def stop_leading(self) -> None:
+        """Make the log a copy of another leader's, and call back everybody who waits for a confirmation."""
+        self.begin_copying()
+        self.replicated(self._positions.replicated, 0)
+
     def end_serving(self) -> None:
         """End the role of a master: call nothing before dispatches, and store and confirm sends without replicas."""
         self.on_moved(None)

@@ -236,10 +236,10 @@ def test_directories_and_hours_are_lists(tmp_path):
 def test_what_would_leave_the_broker_open_is_refused_and_what_is_missing_is_noted(tmp_path):
     with pytest.raises(SettingsError, match="authorizationEnabled=true needs"):
         load(tmp_path, "authorizationEnabled=true\n")
-    with pytest.raises(SettingsError, match="enableDLegerCommitLog"):
-        load(tmp_path, "enableDLegerCommitLog=true\n")
-    with pytest.raises(SettingsError, match="enableControllerMode"):
-        load(tmp_path, "enableControllerMode=true\n")
+    with pytest.raises(
+        SettingsError, match="write enableControllerMode=false and enableDLeger"
+    ):
+        load(tmp_path, "enableControllerMode=true\nenableDLegerCommitLog=true\n")
     _, warnings = load(tmp_path, "enableRemoteEscape=true\nenableLmq=false\n")
     assert len(warnings) == 1
     assert "enableRemoteEscape" in warnings[0]
@@ -393,3 +393,59 @@ def test_the_transient_pool_is_for_asynchronous_flush(tmp_path, lines, buffers):
     settings, warnings = load(tmp_path, lines)
     assert settings.store_settings().pool_buffers == buffers
     assert warnings == []
+
+
+PEERS = "n0-10.0.0.1:40911;n1-10.0.0.2:40911;n2-10.0.0.3:40911"
+
+
+def group_conf(**changed: str) -> str:
+    values = {
+        "enableDLegerCommitLog": "true",
+        "dLegerPeers": PEERS,
+        "dLegerSelfId": "n1",
+        **changed,
+    }
+    return "".join(f"{key}={value}\n" for key, value in values.items())
+
+
+def test_a_member_of_a_group_reads_its_members(tmp_path):
+    settings, warnings = load(tmp_path, group_conf(preferredLeaderId="n2"))
+    assert not warnings
+    assert settings.is_elected
+    assert list(settings.peer_addresses().items()) == [
+        ("n0", ("10.0.0.1", 40911)),
+        ("n1", ("10.0.0.2", 40911)),
+        ("n2", ("10.0.0.3", 40911)),
+    ]
+    settings, _ = load(tmp_path, "brokerName=a\n")
+    assert not settings.is_elected
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"dLegerPeers": ""}, "it has 0 members"),
+        ({"dLegerPeers": "n0-10.0.0.1:40911;n1-10.0.0.2:40911"}, "it has 2 members"),
+        (
+            {"dLegerPeers": PEERS.replace("n2", "n0")},
+            "n0-10.0.0.3:40911: each member needs an id of its own",
+        ),
+        (
+            {"dLegerPeers": PEERS.replace(".3", ".2")},
+            "n2-10.0.0.2:40911: another member has the same address",
+        ),
+        ({"dLegerPeers": PEERS.replace(";", ",")}, "members are separated by ;"),
+        ({"dLegerPeers": PEERS.replace(":", "/")}, "is not ID-HOST:PORT"),
+        ({"dLegerSelfId": "n7"}, "has the members n0, n1, n2; write dLegerSelfId=n0"),
+        ({"preferredLeaderId": "n7"}, "has the members n0, n1, n2; write one of them"),
+    ],
+)
+def test_a_list_of_members_that_cannot_work_is_refused(tmp_path, changed, said):
+    with pytest.raises(SettingsError, match=said):
+        load(tmp_path, group_conf(**changed))
+
+
+def test_four_members_are_warned_of(tmp_path):
+    _, warnings = load(tmp_path, group_conf(dLegerPeers=f"{PEERS};n3-10.0.0.4:40911"))
+    assert len(warnings) == 1
+    assert "write 3 or 5" in warnings[0]

@@ -1,8 +1,11 @@
 """The delivered offset of each delay level, saved in delayOffset.json.
 
 After a restart, messages before a saved offset are not delivered again. A master therefore saves an offset only
-after the delivered messages are flushed; a power failure could lose them before that.
+after the delivered messages are flushed; a power failure could lose them before that. In a group that elects its
+leader, they must also be committed.
 """
+
+from collections.abc import Callable
 
 from cometmq.codec.bodies.delay_offset import (
     DelayOffsets,
@@ -11,17 +14,22 @@ from cometmq.codec.bodies.delay_offset import (
 )
 from cometmq.model.clock import Clock
 from cometmq.model.data_version import DataVersion
-from cometmq.steps.steps import Steps, elsewhere, on_device
+from cometmq.steps.steps import Steps, confirmed, elsewhere, on_device
 from cometmq.store.config_file import ConfigFile
+from cometmq.store.positions import Durability
 
 
 class DeliveredOffsets:
     """The table of delivered offsets and its file; `offsets` has the next queue offset to deliver, by delay level."""
 
-    def __init__(self, file: ConfigFile, *, clock: Clock) -> None:
+    def __init__(
+        self, file: ConfigFile, *, clock: Clock, log_end: Callable[[], int] | None = None
+    ) -> None:
+        """`log_end` returns the end of the log of a member of a group with elections; None without a group."""
         self.offsets: dict[int, int] = {}
         self._file = file
         self._clock = clock
+        self._log_end = log_end
         self._saved = DelayOffsets(DataVersion(clock.now_ms()))
 
     def load(self) -> None:
@@ -32,7 +40,9 @@ class DeliveredOffsets:
             self.offsets = dict(table.offsets)
 
     def save(self) -> Steps[bool]:
-        """Save the current offsets after all deliveries are flushed; return whether they are saved and unchanged.
+        """Save the current offsets after all deliveries are flushed, and committed in a group with elections.
+
+        Return whether the offsets are saved and unchanged.
 
         Raises:
             OSError: The file could not be written; nothing counts as saved.
@@ -40,8 +50,11 @@ class DeliveredOffsets:
         if self.offsets == self._saved.offsets:
             return True
         offsets = dict(self.offsets)
+        end = None if self._log_end is None else self._log_end()
         if not (yield from on_device()):
             return False  # The next call tries again.
+        if end is not None and (yield from confirmed(end)) is not Durability.OK:
+            return False  # The deliveries may be truncated.
         table = DelayOffsets(self._saved.version.next(self._clock.now_ms()), offsets)
         yield from elsewhere(lambda: self._file.save(encode_delay_offsets(table)))
         self._saved = table

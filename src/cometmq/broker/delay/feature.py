@@ -27,7 +27,9 @@ class DelayLevels(Feature):
         levels = DelayLevelTable(parts.store.settings.delay_levels_ms, parts.topics)
         parts.reroutes.append(levels.reroute)
         self._delivered = DeliveredOffsets(
-            parts.config_file("delayOffset.json"), clock=parts.clock
+            parts.config_file("delayOffset.json"),
+            clock=parts.clock,
+            log_end=(lambda: parts.store.max_offset) if parts.settings.is_elected else None,
         )
         self._delivery = DelayedDelivery(
             levels.delays_ms,

@@ -105,7 +105,8 @@ class InnerPuts:
         The messages are stored, and writing them again would not help (as in EndTransactionProcessor of RocketMQ 5.3.3).
 
         Raises:
-            StoreError: The flush failed, it is late and replicas are not, or a truncation removed the messages.
+            StoreError: The flush failed, it is late and replicas are not, a truncation removed the messages, or no majority
+                of a group that elects its leader has them.
         """
         if not results:
             return
@@ -114,7 +115,7 @@ class InnerPuts:
         if end <= self._store.positions.confirmed:
             return
         durability = yield from confirmed(end)
-        if durability is Durability.DISK_LATE:
+        if durability in (Durability.DISK_LATE, Durability.NOT_COMMITTED):
             raise StoreError(
                 f"the messages up to physical offset {end} were {durability.value}"
             )

@@ -19,7 +19,6 @@ from cometmq.broker.replication.master_tables import OwnTables
 from cometmq.broker.tables.client_peer import PeerAnswer
 from cometmq.broker.tables.master_table import MasterTable
 from cometmq.broker.tables.offsets import Offsets
-from cometmq.broker.tables.replication_state import ReplicationState
 from cometmq.broker.tables.table_copies import SLAVE_ID
 from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
 from cometmq.codec.bodies.kv import decode_kv_table
@@ -57,10 +56,28 @@ class AskMaster(Protocol):
 
 
 class _Late(NamedTuple):
-    """Tables that wait until the log reaches an offset."""
+    """Tables that wait until the log reaches an offset, and the term in which they were read."""
 
     log_end: int
+    term: int
     read: list[tuple[MasterTable, Any]]
+
+
+class KnownLog(NamedTuple):
+    """What a slave knows of its log, for the tables of its master.
+
+    Attributes:
+        end: Returns the physical offset up to which it has the master's log.
+        is_joined: Returns whether it is known to be the master's.
+        term: Returns the term of the elected master; 0 without elections.
+        is_counted: Whether the end of the log that a master sends with its topics counts. An elected master's may be
+            truncated, so only what is committed here counts.
+    """
+
+    end: Callable[[], int]
+    is_joined: Callable[[], bool]
+    term: Callable[[], int] = lambda: 0
+    is_counted: bool = True
 
 
 class MasterMetadata:
@@ -78,14 +95,12 @@ class MasterMetadata:
         master: Callable[[], str | None],
         ask: AskMaster,
         offsets: Offsets,
-        log_end: Callable[[], int],
-        is_joined: Callable[[], bool],
+        log: KnownLog,
         clock: Clock,
     ) -> None:
         """Copy `tables` (those that need the log last) from `master()` (None: not known yet); also send it consumer `offsets`.
 
-        `log_end` returns the physical offset of the log's end here, and `is_joined` whether this log is known to be the
-        master's; while it is not, no topics, groups or offsets are deleted here.
+        While the `log` here is not known to be the master's, no topics, groups or offsets are deleted here.
         """
         self.copied_ms = 0
         self.error: str | None = None
@@ -93,8 +108,7 @@ class MasterMetadata:
         self._master = master
         self._ask = ask
         self._offsets = offsets
-        self._log_end = log_end
-        self._is_joined = is_joined
+        self._log = log
         self._clock = clock
         self._taken: dict[int, tuple[bytes, bool, object]] = {}
         self._late: _Late | None = None
@@ -180,13 +194,15 @@ class MasterMetadata:
 
     def _copy_table(self, master: str, table: MasterTable) -> Steps[None]:
         # The master already had everything up to here when it answered, so the table covers deletions up to this offset.
-        end = self._log_end()
+        end = self._log.end()
         answer = yield from self._answer(master, table.code)
         if answer is None:
             return
-        body, end = answer.body, log_end_of(answer.fields, end)
+        body = answer.body
+        if self._log.is_counted:
+            end = log_end_of(answer.fields, end)
         digest = yield from elsewhere(lambda: blake2b(body, digest_size=16).digest())
-        is_whole = self._is_joined()
+        is_whole = self._log.is_joined()
         if self._taken.get(table.code) != (digest, is_whole, table.state()):
             value = yield from self._read(table, body)
             yield from table.take(value, end if is_whole else None)
@@ -202,7 +218,7 @@ class MasterMetadata:
             ) from None
 
     def _read_late(self, master: str) -> Steps[None]:
-        read = []
+        read, term = [], self._log.term()
         for table in self._tables:
             if table.needs_log:
                 answer = yield from self._answer(master, table.code)
@@ -218,11 +234,13 @@ class MasterMetadata:
             raise CodecError(
                 f"its answer to GET_BROKER_RUNTIME_INFO is invalid: commitLogMaxOffset is {as_given(end, 40)}"
             )
-        self._late = _Late(log_end, read)
+        self._late = _Late(log_end, term, read)
 
     def _take_late(self) -> Steps[None]:
         late = self._late
-        if late is None or self._log_end() < late.log_end or not self._is_joined():
+        if late is not None and late.term != self._log.term():
+            late = self._late = None  # The log of that master may have been truncated since.
+        if late is None or self._log.end() < late.log_end or not self._log.is_joined():
             return
         self._late = None
         for table, value in late.read:
@@ -264,7 +282,7 @@ def metadata_of(
     *,
     master: Callable[[], str | None],
     ask: AskMaster,
-    replication: Callable[[], ReplicationState],
+    log: KnownLog,
     mark: CopyMark,
 ) -> MasterMetadata:
     """Create the job that copies the master's tables, including those of features (`more`); see `MasterMetadata`.
@@ -284,7 +302,6 @@ def metadata_of(
         master=master,
         ask=lambda address, code, fields, done: ask(address, code, {**fields, **name}, done),
         offsets=parts.offsets,
-        log_end=lambda: parts.store.max_offset,
-        is_joined=lambda: replication().has_master,
+        log=log,
         clock=parts.clock,
     )

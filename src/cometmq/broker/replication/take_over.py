@@ -12,17 +12,17 @@ from cometmq.store.message_store import MessageStore
 _log = logging.getLogger(__name__)
 
 
-def begin_to_follow(mark: CopyMark, topics: Topics, store: MessageStore) -> KnownTopics:
+def begin_to_follow(mark: CopyMark, topics: Topics, end: int) -> KnownTopics:
     """Return the mark that a slave must have on disk when it begins: up to which log offset its topics are known.
 
-    `topics` is no longer marked as that of a promoted broker.
+    `end` is the physical offset up to which a former master knows the topics of its own log. `topics` is no longer marked as that of a promoted broker.
     """
     topics.is_promoted = False
     if mark.known is not None:
         return mark.known
     # A former master knows all topics of its own log; a new slave has none.
     topics.whole_version = topics.version
-    return KnownTopics(store.max_offset if topics.is_whole else 0, topics.version)
+    return KnownTopics(end if topics.is_whole else 0, topics.version)
 
 
 def take_over(

@@ -194,6 +194,8 @@ class BrokerSettings(MetricsKeys):
             SettingsError: The broker would be a second master of its name, or a slave that is taken for a master; or
                 nothing distinguishes its slaves from strangers.
         """
+        if self.is_elected:
+            return  # The election decides about both, and only members may copy the log.
         role, number = self.broker_role.name, self.broker_id
         if self.is_slave and not number:
             raise SettingsError(
@@ -304,6 +306,7 @@ def changeable(
     def check(changed: BrokerSettings) -> None:
         changed.check_role()
         changed.check_replicas()
+        changed.check_group()
         changed.store_settings()
 
     keeping = threading.Lock()
@@ -325,7 +328,8 @@ def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:
     settings, warnings = read_settings(BrokerSettings, layers, UNSUPPORTED_KEYS)
     settings.check_access()
     settings.check_replicas()
-    return settings, warnings + nameserver_hints(settings)
+    settings.check_group()
+    return settings, warnings + nameserver_hints(settings) + settings.group_hints()
 
 
 def nameserver_hints(settings: BrokerSettings) -> list[str]:

@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from cometmq.broker.settings.replica_keys import ReplicaKeys
+from cometmq.broker.settings.group_keys import GroupKeys
 from cometmq.model.frozen import dataclass
 from cometmq.model.settings import setting
 
@@ -15,7 +15,7 @@ class RequestMode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumeKeys(ReplicaKeys):
+class ConsumeKeys(GroupKeys):
     """Settings of filters, pop and cold reads: keys of RocketMQ 5.3.3.
 
     Attributes:

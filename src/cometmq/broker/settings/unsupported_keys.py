@@ -19,14 +19,10 @@ UNSUPPORTED_KEYS = (
     # --- refused
     TLS,
     Unsupported(
-        ("enableDLegerCommitLog",),
-        "DLedger is not implemented yet, and an ordinary master on its directory would start another log; "
-        "start RocketMQ with this file, or remove the setting and set another storePathRootDir",
-    ),
-    Unsupported(
         ("enableControllerMode",),
         "controllers are not supported yet, and this broker would be a second master beside the elected one; "
-        "start RocketMQ with this file, or remove the setting and give the broker its own brokerName",
+        "start RocketMQ with this file, or remove the setting and give the broker its own brokerName; for a group that elects "
+        "its leader write enableControllerMode=false and enableDLegerCommitLog=true",
     ),
     Unsupported(
         ("enableSlaveActingMaster",),

@@ -99,10 +99,10 @@ class Topics:
             self._count(config, 1)
         self.add_system_topics()
 
-    def promote(self) -> None:
-        """Mark the broker as a promoted slave and raise the epoch of the table's version."""
+    def promote(self, least: int = 0) -> None:
+        """Mark the broker as a promoted slave and raise the epoch of the table's version, to `least` or more."""
         self.is_promoted = True
-        epoch = self.version.state_version + 1
+        epoch = max(self.version.state_version + 1, least)
         self.version = replace(self.version, state_version=epoch)
         _log.info("this broker was a slave and is now the master, with epoch %d", epoch)
         self._changed()

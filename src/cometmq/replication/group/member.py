@@ -168,6 +168,10 @@ class RaftMember:
         """
         return self.has_begun and now < self._followers.lease_until(now)
 
+    def lag_of(self, other: str) -> int:
+        """Return the number of bytes of this leader's log that another member has not acknowledged."""
+        return self.log.end - self._followers[other].stable
+
     def wake_at(self) -> int:
         """Return the time in ms at which `tick` has work."""
         return self._beat_at if self.role is RaftRole.LEADER else self._elect_at

@@ -11,7 +11,12 @@ import pytest
 
 from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
 from cometmq.broker.replication.master_tables import OwnTables
-from cometmq.broker.replication.metadata import PERIOD_SECONDS, UNNAMED_SECONDS, MasterMetadata
+from cometmq.broker.replication.metadata import (
+    PERIOD_SECONDS,
+    UNNAMED_SECONDS,
+    KnownLog,
+    MasterMetadata,
+)
 from cometmq.broker.tables.master_table import MasterTable
 from cometmq.codec.bodies.consumer_offset import OffsetTable, encode_offset_table
 from cometmq.codec.bodies.delay_offset import (
@@ -119,8 +124,7 @@ class Slave:
             master=lambda: self.address,
             ask=self.master,
             offsets=parts.offsets,
-            log_end=lambda: self.log_end,
-            is_joined=lambda: self.is_joined,
+            log=KnownLog(end=lambda: self.log_end, is_joined=lambda: self.is_joined),
             clock=parts.clock,
         )
 

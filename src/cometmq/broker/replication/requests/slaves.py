@@ -4,7 +4,7 @@ Sends get SERVICE_NOT_AVAILABLE, which clients retry at another broker; a Java s
 clients of 4.9 do not retry. Changes of topics or groups are refused with Java's text.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from cometmq.broker.refusals import refusing
 from cometmq.broker.tables.replication_state import SLAVE_REMARK
@@ -13,6 +13,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.text import as_given
 from cometmq.net.peer import Peer
 from cometmq.net.requests import (
     Answers,
@@ -94,6 +95,17 @@ def slave_answers(answers: Iterable[Answers], *, is_read: bool) -> list[Answers]
     return [{code: instead(code, answer) for code, answer in part.items()} for part in answers]
 
 
+# Header field with the term of a member of a group that elects its leader, in its requests for tables.
+GROUP_TERM = "groupTerm"
+_OF_TERM = (
+    *TABLES,
+    Code.GET_ALL_DELAY_OFFSET,
+    Code.GET_TIMER_METRICS,
+    Code.GET_TIMER_CHECK_POINT,
+    Code.GET_BROKER_RUNTIME_INFO,
+)
+
+
 class _RefusedBatch(BatchHandler):
     """A handler that refuses requests of one kind, sends or acknowledgements, one or several that were read together."""
 
@@ -127,3 +139,31 @@ def _noting(handler: Handler, copies: TableCopies) -> Handler:
         return handler(command, peer)
 
     return note
+
+
+def of_term(answers: Answers, leads: Callable[[str], bool]) -> Answers:
+    """Return handlers of tables that refuse a slave in a group with elections, unless this broker `leads` the slave's term.
+
+    The slave deletes topics that the table lacks. The table of a master of another term may lack topics whose messages
+    the slave has.
+    """
+    checked: dict[int, AnyHandler] = dict(answers)
+    for code in _OF_TERM:
+        handler = answers.get(code)
+        if handler is not None:
+            assert not isinstance(handler, WithAsker | BatchHandler)
+            checked[code] = _of_term(handler, leads)
+    return checked
+
+
+def _of_term(handler: Handler, leads: Callable[[str], bool]) -> Handler:
+    def check(command: Command, peer: Peer) -> Outcome:
+        term = command.fields.get(GROUP_TERM)
+        if term is None or leads(term):
+            return handler(command, peer)
+        raise RequestError(
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+            f"this broker does not lead its group in term {as_given(term, 20)}; ask the leader",
+        )
+
+    return check

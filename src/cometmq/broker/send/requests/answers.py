@@ -20,6 +20,7 @@ DURABILITY_CODES = {
     Durability.DISK_LATE: ResponseCode.FLUSH_DISK_TIMEOUT,
     Durability.REPLICA_LATE: ResponseCode.FLUSH_SLAVE_TIMEOUT,
     Durability.NO_REPLICA: ResponseCode.SLAVE_NOT_AVAILABLE,
+    Durability.NOT_COMMITTED: ResponseCode.SERVICE_NOT_AVAILABLE,
 }
 
 

@@ -1,0 +1,223 @@
+"""A broker's membership in a group that elects its leader: its machine, its port, and its links to the other members."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+
+from cometmq.broker.registration.addresses import UNSPECIFIED_HOSTS, joined
+from cometmq.broker.replication.allowed_addresses import AllowedAddresses, FindMembers, IpsOf
+from cometmq.broker.replication.group.greeting import OwnGreeting
+from cometmq.broker.replication.group.log_bytes import GroupLogBytes
+from cometmq.broker.replication.group.member_files import STATE_NAME, MemberFiles, is_members
+from cometmq.broker.replication.group.peer_link import PeerLink, PeerTransport
+from cometmq.broker.replication.group.peer_port import PeerPort
+from cometmq.broker.replication.group.running_member import (
+    GroupPlace,
+    RunningMember,
+    open_member,
+)
+from cometmq.broker.replication.terms import link_terms
+from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.settings.group_keys import PeerAddress
+from cometmq.broker.settings.store_keys import FlushDiskType
+from cometmq.broker.tables.replication_state import CopyState, MasterState, ReplicationState
+from cometmq.model.clock import Clock
+from cometmq.model.errors import NetError, SettingsError
+from cometmq.net.host_names import HostNames
+from cometmq.net.own_machine import plain_ip
+from cometmq.replication.group.messages import Message
+from cometmq.steps.on_loop import LoopWorld
+from cometmq.store.disk import Disk
+from cometmq.store.message_store import MessageStore
+
+_STRANGER = "its address is not that of a member in dLegerPeers, and haAllowedAddresses does not contain it"
+
+
+class ElectedGroup:
+    """The membership of a broker in its group, from `start` to `close`.
+
+    It stands where a master has its port for slaves, and a slave the copier of the master's log (`RunningRole.replicas`).
+
+    Attributes:
+        running: The member.
+    """
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        store: MessageStore,
+        *,
+        address: str,
+        listen_host: str,
+        disk: Disk,
+        clock: Clock,
+        pool: Executor,
+        world: LoopWorld,
+        on_written: Callable[[], None],
+    ) -> None:
+        """Open the files of the member, and bind its port; `address` is "ip:port" of this broker.
+
+        Raises:
+            SettingsError: The directory or the port belongs to somebody else.
+            StoreDamaged: A file is damaged.
+            NetError: The port cannot be bound.
+            OSError: The disk failed.
+        """
+        peers = settings.peer_addresses()
+        place = GroupPlace(
+            settings.elected_group or settings.broker_name, settings.self_id, tuple(peers),
+            settings.preferred_leader,
+        )  # fmt: skip
+        files = MemberFiles(settings.store_directory, disk)
+        is_flushed = settings.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        opened = open_member(store, files, place, is_flushed=is_flushed, now_ms=clock.now_ms())
+        self.running = RunningMember(
+            store, files, place, opened, world=world,
+            log_bytes=GroupLogBytes(store, clock), on_written=on_written,
+        )  # fmt: skip
+        self._store = store
+        self._ids = {member: number for number, member in enumerate(peers, 1)}
+        own = OwnGreeting(
+            place.group,
+            place.own,
+            self.running.member.hard.run,
+            address,
+            link_terms(settings).secret,
+        )
+        self._allowed = AllowedAddresses(
+            settings.ha_allowed, _find(peers, HostNames(clock).ips_of), clock
+        )
+        self._allowed.refusal = _STRANGER
+        self._port = PeerPort(
+            own, frozenset(peers), clock=clock, admission=self._allowed,
+            tls=settings.server_tls(), on_message=self._received,
+        )  # fmt: skip
+        own_ip = None if listen_host in UNSPECIFIED_HOSTS else listen_host
+        uses = PeerTransport(own_ip, settings.client_tls(), pool)
+        self._links = {
+            member: PeerLink(
+                member, peer, own, uses=uses, clock=clock, on_refused=self.running.refused
+            )
+            for member, peer in peers.items()
+            if member != place.own
+        }
+        self._bind(listen_host, peers[place.own])
+
+    def _bind(self, host: str, place: PeerAddress) -> None:
+        try:
+            self._port.door.bind(host, place.port)
+        except NetError as error:
+            raise NetError(f"dLegerPeers, {joined(*place)}: {error}") from error
+
+    def start(self) -> None:
+        """Take part in the group."""
+        self._port.door.serve()
+        for link in self._links.values():
+            link.start()
+        self.running.start({member: link.send for member, link in self._links.items()})
+
+    async def shut(self) -> None:
+        """Leave the group until the next start."""
+        await self._port.door.close()
+        for link in self._links.values():
+            await link.close()
+        ended = asyncio.Event()
+        self.running.close(ended.set)
+        await ended.wait()
+
+    def _received(self, message: Message, size: int) -> None:
+        self.running.received(message, partial(self._port.handled, size))
+
+    # --- as a role sees it
+
+    def serve(self) -> None:
+        """Do nothing: a member takes part in its group in every role."""
+
+    async def close(self) -> None:
+        """Do nothing; `shut` ends the membership."""
+
+    def knows(self, ip: str) -> bool:
+        """Return whether an address is that of a member."""
+        return self._allowed.knows(ip)
+
+    @property
+    def leader_address(self) -> str | None:
+        """The address of the leader's broker, "ip:port"; None while it is unknown, or this member leads."""
+        leader = self.running.member.leader
+        return self._port.address_of(leader) if leader else None
+
+    @property
+    def broker_id(self) -> int:
+        """The broker id of this member while it does not lead: its place in dLegerPeers, from 1 on."""
+        return self._ids[self.running.place.own]
+
+    def state(self) -> ReplicationState:
+        """Return the replication state of this member: that of a master if it leads, otherwise that of a slave."""
+        end, running = self._store.max_offset, self.running
+        if running.is_serving:
+            copies = tuple(self._copy_of(link) for link in self._links.values() if link.is_open)
+            majority = running.member.log.membership.majority
+            return ReplicationState(
+                is_master=True, max_offset=end, copies=copies,
+                in_sync=1 + sum(each.is_in_sync for each in copies), needed=majority,
+                refused=self._port.door.refused, master=None,
+            )  # fmt: skip
+        address = self.leader_address
+        master = MasterState(
+            address or "", end, 0, address is not None, 0, 0, 0,
+            stopped="its disk or its log failed, see the log" if running.is_over else None,
+        )  # fmt: skip
+        return ReplicationState(
+            is_master=False,
+            max_offset=end,
+            copies=(),
+            in_sync=1,
+            needed=1,
+            refused=0,
+            master=master,
+        )
+
+    def _copy_of(self, link: PeerLink) -> CopyState:
+        log = self.running.member.log
+        gap = self.running.member.lag_of(link.member)
+        return CopyState(
+            address=self._port.address_of(link.member) or link.member,
+            broker_id=self._ids[link.member],
+            acked=log.end - gap,
+            gap=gap,
+            gap_seconds=0.0,
+            is_in_sync=log.end - gap >= log.commit,
+            transferred_per_second=0,
+            sent=log.end - gap,
+            error=link.error,
+        )
+
+
+def check_alone(settings: BrokerSettings, disk: Disk) -> None:
+    """Raise SettingsError if the store directory of a broker without a group belongs to a member of one.
+
+    What this broker appended would not be in the logs of the other members.
+    """
+    if is_members(settings.store_directory, disk):
+        raise SettingsError(
+            f"storePathRootDir={settings.store_directory} belongs to a member of a group that elects its leader; write "
+            "enableDLegerCommitLog=true with its dLegerGroup, dLegerPeers and dLegerSelfId, or another storePathRootDir. To use "
+            f"its messages without the group, remove config/{STATE_NAME} from a copy of it"
+        )
+
+
+def _find(peers: dict[str, PeerAddress], ips_of: IpsOf) -> FindMembers:
+    """Return a function that resolves the hosts of the members."""
+
+    async def ips(host: str) -> frozenset[str]:
+        try:
+            return frozenset([plain_ip(host)])
+        except ValueError:
+            return await ips_of(host)
+
+    async def find() -> frozenset[str]:
+        found = await asyncio.gather(*(ips(peer.host) for peer in peers.values()))
+        return frozenset().union(*found)
+
+    return find

@@ -1,0 +1,192 @@
+"""The connection to another member, which carries this member's messages to it."""
+
+import asyncio
+import errno
+import logging
+import ssl
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import NamedTuple, cast
+
+from cometmq.broker.replication.group.greeting import Hello, OwnGreeting
+from cometmq.model.clock import Clock
+from cometmq.model.errors import CodecError, LinkError, SettingsError
+from cometmq.model.text import error_text
+from cometmq.model.tls import TlsSettings
+from cometmq.net.tasks import Tasks
+from cometmq.net.tls import client_context
+from cometmq.replication.group.wire import Content, GroupFrames, encode_frame
+
+_log = logging.getLogger(__name__)
+
+PING_SECONDS = 0.5
+# A connection on which no answer to a ping came for this long is closed.
+SILENCE_SECONDS = 3.0
+_CONNECT_SECONDS = 2.0
+_RETRY_SECONDS = 0.3
+# Messages are dropped while so much waits to be sent: the group's protocol sends again what is missing.
+UNSENT_SIZE_MAX = 16 << 20
+_PING = encode_frame({"type": "ping"})
+
+
+class PeerTransport(NamedTuple):
+    """What connections to other members use.
+
+    Attributes:
+        own_ip: Local address of the connections; None: any.
+        tls: Settings of TLS; None for cleartext.
+        pool: Threads that read certificates.
+    """
+
+    own_ip: str | None
+    tls: TlsSettings | None
+    pool: Executor
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: the greeting, then messages to the peer and its answers to pings."""
+
+    def __init__(self, hello: Hello, clock: Clock) -> None:
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.why: Exception | None = None
+        self.is_open = self.was_open = False  # The greeting is over.
+        self.heard_at = clock.monotonic()
+        self._hello = hello
+        self._clock = clock
+        self._frames = GroupFrames()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.heard_at = self._clock.monotonic()
+        try:
+            for frame in self._frames.received(data):
+                if self.is_open:
+                    continue  # A pong.
+                answer = self._hello.answer(frame)
+                if answer is None:
+                    self.is_open = self.was_open = True
+                else:
+                    self.write(answer)
+        except (CodecError, LinkError) as error:
+            self.close(error)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_open, self._transport = False, None
+        self.why = self.why or error
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def write(self, parts: list[Content]) -> None:
+        """Send a frame, unless too much waits to be sent."""
+        transport = self._transport
+        if transport is not None and transport.get_write_buffer_size() < UNSENT_SIZE_MAX:
+            transport.writelines(parts)
+
+    def close(self, why: Exception | None = None) -> None:
+        """Close the connection without sending what waits."""
+        self.why = self.why or why
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class PeerLink:
+    """The link to another member, which connects again whenever its connection ends.
+
+    Attributes:
+        member: Id of the other member.
+        error: Why it is not connected; None while it is.
+    """
+
+    def __init__(
+        self,
+        member: str,
+        place: tuple[str, int],
+        own: OwnGreeting,
+        *,
+        uses: PeerTransport,
+        clock: Clock,
+        on_refused: Callable[[str], None],
+    ) -> None:
+        """Connect from `start` on to host and port `place`; `on_refused` is called with the id if no process listens there."""
+        self.member = member
+        self.error: str | None = "it has not been connected yet"
+        self._place = place
+        self._own = own
+        self._uses = uses
+        self._clock = clock
+        self._on_refused = on_refused
+        self._connection: _Connection | None = None
+        self._tasks = Tasks(f"member {member}")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages can be sent."""
+        return self._connection is not None and self._connection.is_open
+
+    def start(self) -> None:
+        """Connect, and connect again whenever the connection ends."""
+        self._tasks.spawn(self._run(), "link")
+
+    async def close(self) -> None:
+        """End the link."""
+        if self._connection is not None:
+            self._connection.close()
+        await self._tasks.close()
+
+    def send(self, parts: list[Content]) -> None:
+        """Send a frame; it is lost if there is no connection, or too much waits to be sent."""
+        connection = self._connection
+        if connection is not None and connection.is_open:
+            connection.write(parts)
+
+    async def _run(self) -> None:
+        while True:
+            was_open = False
+            try:
+                self._connection = connection = await self._connect()
+            # Timeouts and TLS errors are OSErrors, too.
+            except (OSError, SettingsError) as error:
+                if isinstance(error, OSError) and error.errno == errno.ECONNREFUSED:
+                    self._on_refused(self.member)
+                self._say(f"it cannot be reached: {error_text(error) or 'it does not answer'}")
+            else:
+                was_open = await self._serve(connection)
+            if not was_open:
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _connect(self) -> _Connection:
+        loop, uses = asyncio.get_running_loop(), self._uses
+        own = None if uses.own_ip is None else (uses.own_ip, 0)
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            context = await loop.run_in_executor(uses.pool, self._context)
+            _, connection = await loop.create_connection(
+                lambda: _Connection(Hello(self._own, self.member), self._clock),
+                *self._place,
+                local_addr=own,
+                ssl=context,
+            )
+        return connection
+
+    def _context(self) -> ssl.SSLContext | None:
+        return None if self._uses.tls is None else client_context(self._uses.tls)
+
+    async def _serve(self, connection: _Connection) -> bool:
+        """Ping the peer until the connection ends; return whether the greeting had succeeded."""
+        while not connection.gone.done():
+            if connection.is_open:
+                self.error = None
+                connection.write(_PING)
+            if self._clock.monotonic() - connection.heard_at > SILENCE_SECONDS:
+                connection.close(LinkError(f"it was silent for {SILENCE_SECONDS:g} s"))
+            await asyncio.wait([connection.gone], timeout=PING_SECONDS)
+        self._connection = None
+        self._say(str(connection.why or "it closed the connection"))
+        return connection.was_open
+
+    def _say(self, error: str) -> None:
+        if error != self.error:
+            _log.warning("member %s at %s:%d: %s", self.member, *self._place, error)
+        self.error = error

@@ -1,0 +1,447 @@
+"""Runs a member of a group (`replication.group.RaftMember`) on a store, files, connections and clocks.
+
+Events are handled one after the other: messages, ticks, and changes of the log. What the machine then asks for is done in
+its order, flushes in a thread, before the next event. Of the log the machine only knows offsets; parts are copied as bytes.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from cometmq.broker.replication.group.log_bytes import GroupLogBytes
+from cometmq.broker.replication.group.member_files import MemberFiles, MemberState, boot_id
+from cometmq.model.errors import RecordIllegal, SettingsError, StoreBusy, StoreError
+from cometmq.net.loop import loop_chance
+from cometmq.replication.group.group_log import GroupLog
+from cometmq.replication.group.history import Row
+from cometmq.replication.group.member import (
+    HardState,
+    NotAllowed,
+    RaftMember,
+    RaftRole,
+    Ready,
+    Write,
+)
+from cometmq.replication.group.messages import Append, Membership, Message
+from cometmq.replication.group.timing import GroupTiming
+from cometmq.replication.group.wire import Content, encode_message
+from cometmq.steps.on_loop import LoopWorld
+from cometmq.steps.runner import StepsRun
+from cometmq.steps.steps import Done, Steps, called_back, elsewhere
+from cometmq.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
+
+# Parts are read and checked on the loop.
+TIMING = GroupTiming(part_size=256 << 10, window_size=4 << 20)
+_RETRY_SECONDS = 0.1
+# How long the preferred leader must have been reachable before it is given the lead, and how long that may take.
+_PREFER_MS = 10_000
+_HAND_OVER_MS = 1_000
+_PREFER_LAG_MAX = 1 << 20
+
+Event = Callable[[RaftMember, int], object]
+
+
+class GroupPlace(NamedTuple):
+    """The place of a member in its group.
+
+    Attributes:
+        group: Name of the group.
+        own: Id of the member.
+        voters: Ids of all members.
+        preferred: Id of the member that is to lead if it can; empty if there is none.
+    """
+
+    group: str
+    own: str
+    voters: tuple[str, ...]
+    preferred: str = ""
+
+
+def boot_clock_ms() -> int:
+    """Return ms of a clock that goes on while this process or the machine is suspended, if the system has one."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime_ns(clock) // 1_000_000
+
+
+def open_member(
+    store: MessageStore, files: MemberFiles, place: GroupPlace, *, is_flushed: bool, now_ms: int
+) -> tuple[GroupLog, MemberState]:
+    """Return the log and the state with which a member starts; the state has a larger number of the run than ever before.
+
+    Args:
+        store: Its store, recovered.
+        files: Its files.
+        place: Its place in the group.
+        is_flushed: Whether records are flushed before they count as stored (SYNC_FLUSH).
+        now_ms: Wall time in ms, from which the first run of an empty directory gets its number.
+
+    Raises:
+        SettingsError: The directory belongs to somebody else, or has messages but was never a member's.
+        StoreDamaged: A file is damaged; the message says what to do.
+        OSError: The disk failed.
+    """
+    state = files.load(group=place.group, own=place.own, voters=place.voters)
+    rows: tuple[Row[int], ...] = ()
+    if state is not None and store.max_offset:
+        rows = files.load_terms()
+    elif store.max_offset:
+        raise SettingsError(
+            "storePathRootDir has messages but has never been a member of a group, so that members could have different "
+            "logs; write an empty storePathRootDir, and copy the messages into the group by a client"
+        )
+    if state is None:
+        # It may be a member that lost its disk, so it is not sure to have what it acknowledged.
+        hard = HardState(run=0, is_sure=False)
+    else:
+        was_same_boot = bool(state.boot_id) and state.boot_id == boot_id()
+        has_all = store.was_clean or was_same_boot or is_flushed
+        hard = state.hard._replace(is_sure=state.hard.is_sure and has_all)
+        if not has_all:
+            _log.warning(
+                "the machine stopped without flushing the log: this member votes only together with all others until it has "
+                "copied what it may have lost"
+            )
+    hard = hard._replace(run=max(hard.run + 1, now_ms))
+    log = GroupLog(
+        store.min_offset, store.max_offset, membership=Membership(place.voters), terms=rows
+    )
+    return log, MemberState(place.group, place.own, place.voters, hard, boot_id())
+
+
+class RunningMember:
+    """A member of a group, from `start` to `close`.
+
+    Attributes:
+        member: Its machine.
+        place: Its place in the group.
+        is_over: Whether it takes no part in the group any more, because its disk or its log failed.
+        is_serving: Whether it leads, has committed a record of its term, and has dispatched everything before it.
+        on_change: Called when it begins or ends to serve, or follows another leader.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        files: MemberFiles,
+        place: GroupPlace,
+        opened: tuple[GroupLog, MemberState],
+        *,
+        world: LoopWorld,
+        log_bytes: GroupLogBytes,
+        on_written: Callable[[], None],
+    ) -> None:
+        """`opened` is the result of `open_member`; `on_written` is called after the log was written, to flush it."""
+        log, self._state = opened
+        self.place = place
+        self.member = RaftMember(
+            place.own, log, self._state.hard, timing=TIMING, cut=log_bytes.cut,
+            chance=loop_chance().random, now=boot_clock_ms(),
+        )  # fmt: skip
+        self.is_over = self.is_serving = False
+        self.on_change: Callable[[], None] = lambda: None
+        self._store = store
+        self._side = store.replica_side
+        self._positions = store.positions
+        self._files = files
+        self._world = world
+        self._bytes = log_bytes
+        self._on_written = on_written
+        self._senders: Mapping[str, Callable[[list[Content]], None]] = {}
+        self._events: deque[Event] = deque()
+        self._is_running = False
+        self._is_closed = False
+        self._ended: Callable[[], None] | None = None
+        # Whether it led, who did, and whether it was readable, when last looked at.
+        self._known = (False, "", False)
+        self._led_since = 0
+        self._handing_over_since: int | None = None
+        self._cancel_tick: Callable[[], object] | None = None
+        self._tick_at = 0
+        self._seen = (-1, -1)
+
+    # --- life
+
+    def start(self, senders: Mapping[str, Callable[[list[Content]], None]]) -> None:
+        """Take part in the group; `senders` send a frame to another member, by its id."""
+        self._senders = senders
+        self._side.begin_as_elected()
+        self._side.on_moved(self.moved)
+        self.put(_nothing)
+
+    def close(self, ended: Callable[[], None]) -> None:
+        """Stop; call back when nothing is being written any more."""
+        self._is_closed = True
+        self._events.clear()
+        self._side.on_moved(None)
+        self._side.stop_leading()
+        if self._cancel_tick is not None:
+            self._cancel_tick()
+        if self._is_running:
+            self._ended = ended
+        else:
+            ended()
+
+    def accept_puts(self, term: int) -> None:
+        """Let the store accept messages, if this member still leads the term.
+
+        Raises:
+            NotAllowed: It does not.
+            OSError: The disk failed.
+        """
+        if not self.is_serving or self.member.term != term:
+            raise NotAllowed(f"{self.place.own} does not lead the term {term} any more")
+        self._side.end_copying()
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether everything that consumers can see here is known to be committed; a restart forgets what is."""
+        return self.member.log.commit >= self._positions.dispatched
+
+    # --- events
+
+    def received(self, message: Message, done: Callable[[], None]) -> None:
+        """Handle a message of another member, and call back then."""
+
+        def step(member: RaftMember, now: int) -> None:
+            done()
+            member.step(message, now)
+
+        self.put(step)
+
+    def refused(self, other: str) -> None:
+        """Note that no process listens at the address of another member: its leader's followers need not wait for it."""
+
+        def stand(member: RaftMember, now: int) -> None:
+            if member.leader == other:
+                member.leader_is_gone(now)
+
+        self.put(stand)
+
+    def moved(self) -> None:
+        """Note that the log may have been written or flushed; called for each batch of sends."""
+        positions = self._positions
+        if (positions.committed, positions.local) != self._seen:
+            self.put(_nothing)
+
+    def put(self, event: Event) -> None:
+        """Handle an event after those that wait."""
+        if self._is_closed or self.is_over:
+            return
+        self._events.append(event)
+        if not self._is_running:
+            self._is_running = True
+            StepsRun(self._world, self._run(), self._ran).go_on()
+
+    def _run(self) -> Steps[None]:
+        while self._events:
+            event = self._events.popleft()
+            now = boot_clock_ms()
+            self._note_log(now)
+            event(self.member, now)
+            self._look()
+            yield from self._do(self.member.ready())
+            self._publish()
+            self._look()
+
+    def _ran(self, _result: None, error: BaseException | None) -> None:
+        self._is_running = False
+        if error is not None:
+            self._fail(error)
+        if self._ended is not None:
+            self._ended()
+        elif not self._is_closed and not self.is_over:
+            self._schedule()
+
+    def _fail(self, error: BaseException) -> None:
+        """Take no part in the group any more: a failed disk must not lead."""
+        _log.critical(
+            "this member takes no part in its group any more, until it is restarted: %s",
+            error,
+            exc_info=None if isinstance(error, StoreError | OSError) else error,
+        )
+        self.is_over = True
+        self._events.clear()
+        self._side.stop_leading()
+        self.is_serving, self._known = False, (False, "", self.is_readable)
+        self.on_change()
+
+    def _note_log(self, now: int) -> None:
+        """Report to the machine how far the log is written and stable."""
+        member, positions = self.member, self._positions
+        self._seen = committed, local = positions.committed, positions.local
+        if member.role is RaftRole.LEADER and committed > member.log.end:
+            member.appended(committed, now)
+        stable = min(local, member.log.end)
+        if stable > member.log.stable:
+            member.stored(stable, member.log.generation, now)
+
+    def _look(self) -> None:
+        """Notice at once when this member begins or ends to lead."""
+        member = self.member
+        leads = member.role is RaftRole.LEADER
+        led, leader, was_readable = self._known
+        if led and not leads:
+            self._side.stop_leading()
+            self._handing_over_since = None
+        begins = (
+            leads and not self.is_serving and member.has_begun and not self._side.undispatched
+        )
+        if begins:
+            self._led_since = boot_clock_ms()
+        is_new = (led and not leads) or (not leads and leader != member.leader)
+        is_new |= begins or was_readable != self.is_readable
+        self.is_serving = leads and (self.is_serving or begins)
+        self._known = leads, member.leader, self.is_readable
+        if is_new:
+            self.on_change()
+
+    def _publish(self) -> None:
+        """Confirm what is committed; a leader only while its lease is valid, which is read after all flushes."""
+        member, positions = self.member, self._positions
+        end, leads = min(member.log.commit, positions.local), member.role is RaftRole.LEADER
+        if leads and not member.may_answer(boot_clock_ms()):
+            return
+        if positions.replicated is None or end > positions.replicated:
+            self._side.replicated(end, int(leads))
+
+    # --- what the machine asks for
+
+    def _do(self, ready: Ready) -> Steps[None]:
+        """Do what is ready, in order."""
+        if ready.hard is not None:
+            self._state = replace(self._state, hard=ready.hard)
+            yield from elsewhere(partial(self._files.save, self._state))
+        if ready.restart_at is not None and not self._side.is_empty:
+            raise StoreError(
+                f"the leader's log begins at physical offset {ready.restart_at}, but this one ends before it, at "
+                f"{self._store.max_offset}: move storePathRootDir away, and start this member with an empty one"
+            )
+        if ready.truncate_to is not None:
+            yield from self._truncate(ready.truncate_to)
+        if ready.has_new_rows:
+            rows = self.member.log.terms.rows
+            yield from elsewhere(partial(self._files.save_terms, rows))
+        for write in ready.writes:
+            yield from self._write(write)
+        if ready.record is not None:
+            yield from self._append_record(*ready.record)
+        for to, message in ready.messages:
+            self._send(to, message)
+
+    def _truncate(self, end: int) -> Steps[None]:
+        _log.warning(
+            "the log is cut at physical offset %d, as the leader's differs from there; a copy is in the folder cut",
+            end,
+        )
+        while True:
+            try:
+                for step in self._store.truncate_steps(end):
+                    yield from elsewhere(step)
+            except StoreBusy:
+                yield from self._pause()
+            else:
+                return
+
+    def _write(self, write: Write) -> Steps[None]:
+        content = write.part.content
+        assert isinstance(content, bytes)
+        yield from self._append(write.offset, memoryview(content)[write.skip :])
+
+    def _append(self, offset: int, content: memoryview) -> Steps[None]:
+        """Append bytes to the log; if the store refuses them for now, for example as the disk is full, try again."""
+        trouble = ""
+        while content:
+            try:
+                end = self._bytes.append(offset, content)
+            except RecordIllegal:
+                raise
+            except StoreError as error:
+                if self._store.needs_restart or self._is_closed:
+                    raise
+                if str(error) != trouble:
+                    _log.warning("the leader's records cannot be stored now: %s", error)
+                trouble = str(error)
+                yield from self._pause()
+                continue
+            content, offset = content[end - offset :], end
+            self._store.dispatch_pending()
+            self._on_written()
+
+    def _append_record(self, term: int, membership: Membership) -> Steps[None]:
+        """Append the record with which this member begins to lead, and do what the machine asks for then."""
+        offset = self.member.log.end
+        content = self._bytes.group_record(offset, self.place.group, term, membership)
+        yield from self._append(offset, memoryview(content))
+        now = boot_clock_ms()
+        self.member.appended(offset + len(content), now)
+        self._note_log(now)
+        yield from self._do(self.member.ready())
+
+    def _send(self, to: str, message: Message) -> None:
+        content = b""
+        if isinstance(message, Append) and message.end > message.begin:
+            content = self._bytes.read(message.begin, message.end)
+        self._senders[to](encode_message(message, content))
+
+    def _pause(self) -> Steps[None]:
+        def begin(done: Done) -> None:
+            self._world.call_later(_RETRY_SECONDS, lambda: done(None, None))
+
+        yield from called_back(begin)
+
+    # --- time
+
+    def _schedule(self) -> None:
+        """Let the machine tick when it wants to."""
+        at = self.member.wake_at()
+        if self._cancel_tick is not None:
+            if at == self._tick_at:
+                return
+            self._cancel_tick()
+        self._tick_at = at
+        seconds = max(at - boot_clock_ms(), 1) / 1000
+        self._cancel_tick = self._world.call_later(seconds, self._tick)
+
+    def _tick(self) -> None:
+        self._cancel_tick = None
+        self.put(self._ticked)
+
+    def _ticked(self, member: RaftMember, now: int) -> None:
+        if self._store.needs_restart:
+            raise StoreError(f"the store accepts nothing: {self._store.refusal}")
+        begin = self._store.min_offset
+        if member.log.begin < begin <= member.log.commit:
+            member.log.drop_before(begin)
+        self._prefer(member, now)
+        member.tick(now)
+
+    def _prefer(self, member: RaftMember, now: int) -> None:
+        """Let the preferred leader lead, once this member has led for a while and the other has nearly the whole log."""
+        to = self.place.preferred
+        if self._handing_over_since is not None:
+            if now - self._handing_over_since > _HAND_OVER_MS:
+                self._handing_over_since, self._led_since = None, now
+                member.stay()
+                self._side.end_copying()
+            return
+        if (
+            not self.is_serving
+            or to in ("", self.place.own)
+            or now - self._led_since < _PREFER_MS
+        ):
+            return
+        if member.lag_of(to) <= _PREFER_LAG_MAX:
+            _log.info("member %s, the preferred leader, is asked to lead", to)
+            self._handing_over_since = now
+            self._side.begin_copying()
+            member.hand_over(to, now)
+
+
+def _nothing(_member: RaftMember, _now: int) -> None:
+    """Do nothing: what changed is the log."""

@@ -1,0 +1,72 @@
+"""Three real brokers that elect their leader, and a nameserver."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support import processes
+from tests.support.frames import ask
+from tests.support.processes import LOOPBACK, Program, free_port, wait_until
+from tests.support.request_fields import word_send_fields
+
+TOPIC = "orders"
+OK, SEND_MESSAGE, NOT_LEADING = 0, 10, 14
+
+
+class ElectedBrokers:
+    """A nameserver and the members of a group.
+
+    Attributes:
+        names: address of the nameserver.
+        members: brokers by dLegerSelfId.
+    """
+
+    def __init__(self, folder: Path, names: str, **settings: object) -> None:
+        self.names = names
+        ids = ("n0", "n1", "n2")
+        peers = ";".join(f"{each}-{LOOPBACK}:{free_port()}" for each in ids)
+        self.settings = {
+            "enableDLegerCommitLog": "true",
+            "dLegerGroup": "broker-a",
+            "dLegerPeers": peers,
+            "brokerId": None,
+            **settings,
+        }
+        self.members = {each: self.member(folder / each, each) for each in ids}
+
+    def member(self, folder: Path, own: str) -> Program:
+        return processes.broker(
+            folder, self.names, settings={**self.settings, "dLegerSelfId": own}
+        )
+
+    def leader(self) -> str | None:
+        """The member that takes messages; None if none does."""
+        for name, program in self.members.items():
+            with contextlib.suppress(OSError):
+                if program.process is not None and send_to(program.address)[0] == OK:
+                    return name
+        return None
+
+    def wait_for_leader(self, seconds: float = 30) -> str:
+        found = wait_until(self.leader, seconds=seconds, what="a leader")
+        assert found is not None
+        return found
+
+
+def send_to(address: str, body: bytes = b"x", **more: str) -> tuple[int, str]:
+    """Send a message to a broker, whatever routes say; code and remark of the answer."""
+    fields = {**word_send_fields(TOPIC), **more}
+    header, _ = ask(address, SEND_MESSAGE, fields, body)
+    return header["code"], header.get("remark", "")
+
+
+@contextlib.contextmanager
+def elected_brokers(folder: Path, **settings: object) -> Iterator[ElectedBrokers]:
+    """Three members that run; those that still do are stopped in the end."""
+    with processes.nameserver(folder) as nameserver, contextlib.ExitStack() as running:
+        group = ElectedBrokers(folder, nameserver.address, **settings)
+        for program in group.members.values():
+            running.enter_context(program)
+        yield group
