@@ -12,6 +12,7 @@ from tests.support.processes import LOOPBACK, Program, free_port, wait_until
 from tests.support.request_fields import word_send_fields
 
 TOPIC = "orders"
+PROBES = "probes"  # Topic of the sends that look for the leader.
 OK, SEND_MESSAGE, NOT_LEADING = 0, 10, 14
 
 
@@ -45,7 +46,10 @@ class ElectedBrokers:
         """The member that takes messages; None if none does."""
         for name, program in self.members.items():
             with contextlib.suppress(OSError):
-                if program.process is not None and send_to(program.address)[0] == OK:
+                if (
+                    program.process is not None
+                    and send_to(program.address, topic=PROBES)[0] == OK
+                ):
                     return name
         return None
 
@@ -55,9 +59,9 @@ class ElectedBrokers:
         return found
 
 
-def send_to(address: str, body: bytes = b"x", **more: str) -> tuple[int, str]:
+def send_to(address: str, body: bytes = b"x", topic: str = TOPIC) -> tuple[int, str]:
     """Send a message to a broker, whatever routes say; code and remark of the answer."""
-    fields = {**word_send_fields(TOPIC), **more}
+    fields = word_send_fields(topic)
     header, _ = ask(address, SEND_MESSAGE, fields, body)
     return header["code"], header.get("remark", "")
 

@@ -1,0 +1,223 @@
+"""A group of three brokers that elects its leader: kills, pauses, a lost majority, and members that do not belong to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.support import processes
+from tests.support.elected_group import (
+    NOT_LEADING,
+    OK,
+    TOPIC,
+    ElectedBrokers,
+    elected_brokers,
+    send_to,
+)
+from tests.support.ledger import Ledger, first_accepted
+from tests.support.load import read_queue
+from tests.support.processes import Program, wait_until
+
+# `ROUNDS=50 make crash` is the long run; a round takes some 5 s.
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
+FAILOVER_SECONDS_MAX = 10  # On a busy machine; 0.5 s and 2.5 s are usual.
+
+
+@contextmanager
+def paused(program: Program) -> Iterator[None]:
+    os.kill(program.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(program.pid, signal.SIGCONT)
+
+
+def log_of(folder: Path, member: str) -> bytes:
+    path = folder / member / "store/commitlog/00000000000000000000"
+    return path.read_bytes().rstrip(b"\0")
+
+
+def new_leader(group: ElectedBrokers, old: str) -> str:
+    """Wait until another member than `old` takes messages."""
+    others = ElectedBrokers.__new__(ElectedBrokers)
+    others.members = {name: each for name, each in group.members.items() if name != old}
+    return others.wait_for_leader(FAILOVER_SECONDS_MAX)
+
+
+def equal_logs(folder: Path, group: ElectedBrokers) -> bool:
+    logs = [log_of(folder, name) for name in group.members]
+    return logs[0] == logs[1] == logs[2] != b""
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_a_killed_leader_is_replaced_and_nothing_acknowledged_is_lost(tmp_path, flush):
+    with elected_brokers(tmp_path, flushDiskType=flush) as group:
+        ledger = Ledger(TOPIC)
+        leader = group.wait_for_leader()
+        for _ in range(ROUNDS):
+            program = group.members[leader]
+            ledger.flood(program.address, window=64, until=500)
+            program.kill()
+            began = time.monotonic()
+            ledger.abandon()
+            old, leader = leader, new_leader(group, leader)
+            address = group.members[leader].address
+            seconds = time.monotonic() - began + first_accepted(ledger, address, seconds=5)
+            print(f"first acknowledgement after {seconds:.2f} s")
+            program.start()
+            ledger.check(address)
+            assert old != leader
+        wait_until(lambda: equal_logs(tmp_path, group), seconds=20, what="equal logs")
+
+
+def test_a_paused_leader_acknowledges_nothing_after_the_first_of_the_new_one(tmp_path):
+    with elected_brokers(tmp_path) as group:
+        old = group.wait_for_leader()
+        program = group.members[old]
+        late: list[int] = []
+        is_new, is_over = threading.Event(), threading.Event()
+
+        def write() -> None:
+            while not is_over.is_set():
+                had_new = is_new.is_set()
+                with suppress(OSError):
+                    code, _ = send_to(program.address)
+                    if had_new and code == OK:
+                        late.append(code)
+
+        writers = [threading.Thread(target=write) for _ in range(4)]
+        for each in writers:
+            each.start()
+        with paused(program):
+            leader = new_leader(group, old)
+            is_new.set()
+        time.sleep(1)
+        is_over.set()
+        for each in writers:
+            each.join()
+        assert not late
+        assert send_to(program.address)[0] == NOT_LEADING
+        assert send_to(group.members[leader].address)[0] == OK
+        wait_until(lambda: equal_logs(tmp_path, group), seconds=20, what="equal logs")
+
+
+def test_without_a_majority_sends_are_refused_in_3_s_and_reads_go_on(tmp_path):
+    with elected_brokers(tmp_path) as group:
+        leader = group.wait_for_leader()
+        address = group.members[leader].address
+        assert send_to(address, b"kept")[0] == OK
+        for name, program in group.members.items():
+            if name != leader:
+                program.kill()
+        began = time.monotonic()
+        code, _ = send_to(address, b"lost")
+        assert code == NOT_LEADING
+        assert time.monotonic() - began < 3.5
+        wait_until(
+            lambda: send_to(address)[1].startswith("this broker is a slave"),
+            seconds=5,
+            what="the new role",
+        )
+        bodies = [body for _, body in read_queue(address, TOPIC, 0, start=0)]
+        assert bodies[-1] == b"kept"
+        for name, program in group.members.items():
+            if name != leader:
+                program.start()
+        again = group.wait_for_leader()
+        found = [
+            body for _, body in read_queue(group.members[again].address, TOPIC, 0, start=0)
+        ]
+        assert b"kept" in found
+
+
+def refused(program: Program) -> str:
+    """What a broker says that does not start."""
+    with pytest.raises(RuntimeError):
+        program.start()
+    return program.log.read_text()
+
+
+def test_a_directory_that_does_not_fit_is_refused(tmp_path):
+    with elected_brokers(tmp_path) as group:
+        group.wait_for_leader()
+    store = {"storePathRootDir": tmp_path / "n1/store", "storePathCommitLog": None}
+
+    def member(own: str, **changed: object) -> Program:
+        settings = {**group.settings, "dLegerSelfId": own, **store, **changed}
+        return processes.broker(tmp_path / "again", "", settings=settings)
+
+    assert "has the data of member n1 of the group broker-a, but this is n0" in refused(
+        member("n0")
+    )
+    assert "but this is n1 of other" in refused(member("n1", dLegerGroup="other"))
+    fourth = f"{group.settings['dLegerPeers']};n3-127.0.0.1:{processes.free_port()}"
+    assert "this group began with n0, n1, n2" in refused(member("n1", dLegerPeers=fourth))
+    alone = processes.broker(tmp_path / "alone", "", settings=store)
+    assert "belongs to a member of a group that elects its leader" in refused(alone)
+    for path in (
+        tmp_path / "n1/store/epochFileCheckpoint",
+        tmp_path / "n1/store/config/brokerGroup.json",
+    ):
+        content = path.read_bytes()
+        path.write_bytes(content.replace(b"1", b"2", 1))
+        said = refused(member("n1"))
+        assert f"{path} is damaged" in said
+        assert "move storePathRootDir away and start it with an empty one" in said
+        path.write_bytes(content)
+    with (
+        processes.nameserver(tmp_path / "plain") as names,
+        processes.broker(tmp_path / "plain", names.address) as plain,
+    ):
+        assert send_to(plain.address)[0] == OK
+    store["storePathRootDir"] = tmp_path / "plain/store"
+    assert "has messages but has never been a member of a group" in refused(member("n1"))
+
+
+def test_a_second_process_with_the_id_of_a_member_is_refused_by_the_others(tmp_path):
+    with elected_brokers(tmp_path) as group:
+        leader = group.wait_for_leader()
+        peers = str(group.settings["dLegerPeers"]).split(";")
+        peers[1] = f"n1-127.0.0.1:{processes.free_port()}"
+        other = processes.broker(
+            tmp_path / "second",
+            "",
+            settings={
+                **group.settings, "dLegerPeers": ";".join(peers), "dLegerSelfId": "n1",
+            },
+        )  # fmt: skip
+        with other:
+            wait_until(
+                lambda: "another process is connected as member n1" in other.log.read_text(),
+                seconds=20,
+                what="the refusal",
+            )
+            assert send_to(group.members[leader].address)[0] == OK
+            assert send_to(other.address)[0] == NOT_LEADING
+            assert group.wait_for_leader() == leader
+
+
+def test_a_member_that_lost_its_disk_copies_everything(tmp_path):
+    with elected_brokers(tmp_path) as group:
+        leader = group.wait_for_leader()
+        ledger = Ledger(TOPIC)
+        ledger.send(group.members[leader].address, 200)
+        lost = next(name for name in group.members if name != leader)
+        group.members[lost].stop()
+        (tmp_path / lost / "store").rename(tmp_path / lost / "old")
+        ledger.send(group.members[leader].address, 200)
+        group.members[lost].start()
+        wait_until(lambda: equal_logs(tmp_path, group), seconds=20, what="equal logs")
+        state = tmp_path / lost / "store/config/brokerGroup.json"
+        wait_until(
+            lambda: json.loads(state.read_text())["state"]["isSure"],
+            seconds=10,
+            what="a member that is sure of its log",
+        )
