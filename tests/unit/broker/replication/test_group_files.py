@@ -1,0 +1,236 @@
+"""The files of a member of a group, how members recognize each other, and the bytes of a log."""
+
+from __future__ import annotations
+
+import pytest
+
+from cometmq.broker.replication.group.greeting import Challenge, Hello, OwnGreeting
+from cometmq.broker.replication.group.log_bytes import GROUP_TOPIC, GroupLogBytes
+from cometmq.broker.replication.group.member_files import (
+    MemberFiles,
+    MemberState,
+    decode_terms,
+    encode_terms,
+)
+from cometmq.broker.replication.group.running_member import GroupPlace, open_member
+from cometmq.codec.record import decode_record
+from cometmq.model.errors import CodecError, LinkError, SettingsError, StoreDamaged
+from cometmq.replication.group.history import Row
+from cometmq.replication.group.member import HardState
+from cometmq.replication.group.messages import Membership
+from cometmq.replication.group.wire import Content, GroupFrame, GroupFrames
+from cometmq.store.real_disk import RealDisk
+from tests.support.hand_clock import HandClock
+from tests.support.store_puts import SMALL, open_store, put
+
+VOTERS = ("n0", "n1", "n2")
+ROWS = (Row(0, 1), Row(500, 4))
+PLACE = GroupPlace("g", "n0", VOTERS)
+
+
+def state(**hard: object) -> MemberState:
+    return MemberState("g", "n0", VOTERS, HardState(**hard), "boot")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "config").mkdir()
+    return MemberFiles(str(tmp_path), RealDisk())
+
+
+def load(files: MemberFiles, group: str = "g", own: str = "n0") -> MemberState | None:
+    return files.load(group=group, own=own, voters=VOTERS)
+
+
+def test_what_was_saved_is_loaded(files):
+    assert load(files) is None
+    kept = state(term=7, voted_for="n2", run=1 << 41, is_sure=False)
+    files.save(kept)
+    assert load(files) == kept
+    files.save_terms(ROWS)
+    assert files.load_terms() == ROWS
+
+
+def test_terms_have_the_form_of_rocketmq():
+    assert encode_terms(ROWS).splitlines()[0] == b"2"
+    assert encode_terms(ROWS).splitlines()[2:] == [b"1-0", b"4-500"]
+    assert decode_terms(b"2\n0\n1-0\n4-500\n") == ROWS  # RocketMQ does not check the CRC 0.
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"2\n",
+        b"1\n0\n1-0\n4-500\n",
+        b"2\n7\n1-0\n4-500\n",
+        b"2\n0\n4-0\n1-500\n",
+        b"1\n0\nx-0\n",
+    ],
+)
+def test_damaged_terms_are_refused_with_the_repair(files, tmp_path, content):
+    with pytest.raises(CodecError):
+        decode_terms(content)
+    (tmp_path / "epochFileCheckpoint").write_bytes(content)
+    with pytest.raises(StoreDamaged, match="start it with an empty one"):
+        files.load_terms()
+
+
+def test_every_damaged_byte_of_a_vote_is_noticed(files, tmp_path):
+    files.save(state(term=7, voted_for="n2", run=3))
+    path = tmp_path / "config/brokerGroup.json"
+    content = path.read_bytes()
+    for place in range(len(content) - 1):
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(StoreDamaged, match="start it with an empty one"):
+            load(files)
+    path.write_bytes(b"")
+    with pytest.raises(StoreDamaged):
+        load(files)
+
+
+def test_a_run_has_a_larger_number_than_every_run_before_and_a_new_directory_is_not_sure(
+    files, tmp_path
+):
+    store = open_store(tmp_path, clock=HandClock())
+    _, first = open_member(store, files, PLACE, is_flushed=False, now_ms=1_000)
+    assert first.hard == HardState(run=1_000, is_sure=False)
+    files.save(first)
+    _, second = open_member(store, files, PLACE, is_flushed=False, now_ms=500)
+    assert second.hard.run == 1_001
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("boot", "is_flushed", "is_clean", "is_sure"),
+    [
+        ("this", False, False, True),  # Only the process ended.
+        ("another", False, False, False),  # The machine lost what it had not flushed.
+        ("another", True, False, True),
+        ("another", False, True, True),
+        ("", False, False, False),  # The system names no boots.
+    ],
+)
+def test_a_member_is_sure_unless_its_machine_stopped_without_a_flush(
+    files, tmp_path, monkeypatch, boot, is_flushed, is_clean, is_sure
+):
+    monkeypatch.setattr(
+        "cometmq.broker.replication.group.running_member.boot_id", lambda: "this"
+    )
+    store = open_store(tmp_path, clock=HandClock())
+    files.save(MemberState("g", "n0", VOTERS, HardState(1, "n0", 5), boot))
+    monkeypatch.setattr(type(store), "was_clean", is_clean)
+    _, opened = open_member(store, files, PLACE, is_flushed=is_flushed, now_ms=0)
+    assert opened.hard.is_sure is is_sure
+    store.close()
+
+
+def test_a_store_with_messages_that_was_never_a_members_is_refused(files, tmp_path):
+    store = open_store(tmp_path, clock=HandClock())
+    put(store, b"a")
+    with pytest.raises(SettingsError, match="has never been a member of a group"):
+        open_member(store, files, PLACE, is_flushed=False, now_ms=0)
+    store.close()
+
+
+# --- how members recognize each other
+
+
+def greeting(own: str, secret: bytes | None = None, group: str = "g") -> OwnGreeting:
+    return OwnGreeting(group, own, 5, "127.0.0.1:1", secret)
+
+
+def frame_of(parts: list[Content]) -> GroupFrame:
+    (frame,) = GroupFrames().received(b"".join(parts))
+    return frame
+
+
+def greet(here: OwnGreeting, there: OwnGreeting, peer: str = "n0") -> object:
+    """`there` connects to `here`, which it takes for `peer`."""
+    challenge, hello = Challenge(here), Hello(there, peer)
+    answer = hello.answer(frame_of(challenge.challenge()))
+    assert answer is not None
+    told, welcome = challenge.hello(frame_of(answer), frozenset(VOTERS))
+    assert hello.answer(frame_of(welcome)) is None
+    return told
+
+
+@pytest.mark.parametrize("secret", [None, b"s" * 16])
+def test_two_members_recognize_each_other(secret):
+    assert greet(greeting("n0", secret), greeting("n1", secret)) == ("n1", 5, "127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("there", "peer", "said"),
+    [
+        (greeting("n1", b"t" * 16), "n0", "does not know the secret"),
+        (greeting("n1", None), "n0", "does not know the secret"),
+        (greeting("n9", b"s" * 16), "n0", "no other member n9"),
+        (greeting("n0", b"s" * 16), "n0", "no other member n0"),
+        (greeting("n1", b"s" * 16), "n2", "member n0 of the group g answers there"),
+        (greeting("n1", b"s" * 16, "h"), "n0", "of the group g answers there"),
+    ],
+)
+def test_a_stranger_is_refused(there, peer, said):
+    with pytest.raises(LinkError, match=said):
+        greet(greeting("n0", b"s" * 16), there, peer)
+
+
+def test_a_member_that_does_not_know_the_secret_gets_no_messages():
+    hello = Hello(greeting("n1", b"s" * 16), "n0")
+    false = Challenge(greeting("n0"))
+    assert hello.answer(frame_of(false.challenge())) is not None
+    with pytest.raises(LinkError, match="does not know the secret"):
+        hello.answer(GroupFrame(b'{"type":"welcome","proof":"00"}', b""))
+
+
+# --- the bytes of a log
+
+
+def test_parts_end_behind_records_and_never_behind_the_blank_end_of_a_file(tmp_path):
+    store = open_store(tmp_path, clock=HandClock())
+    ends = [0]
+    for number in range(60):
+        ends.append(put(store, b"x" * (700 + number)))
+        store.dispatch_pending()
+    assert store.max_offset > 2 * SMALL.commitlog_file_size
+    log, end = GroupLogBytes(store, HandClock()), store.max_offset
+    for begin in ends[:-1]:
+        for size in (1, 600, 3_000, 20_000, 1 << 20):
+            limit = min(begin + size, end)
+            cut = log.cut(begin, limit)
+            fitting = [each for each in ends if begin < each <= limit]
+            after = next(each for each in ends if each > begin)
+            assert cut == (fitting[-1] if fitting else after)
+            assert len(log.read(begin, cut)) == cut - begin
+    store.close()
+
+
+def test_the_log_of_a_leader_can_be_copied_record_by_record_with_its_own_records(tmp_path):
+    store = open_store(tmp_path / "a", clock=HandClock())
+    copy = open_store(tmp_path / "b", clock=HandClock())
+    log, other = GroupLogBytes(store, HandClock()), GroupLogBytes(copy, HandClock())
+    for term in range(1, 200):
+        offset = store.max_offset
+        left = memoryview(log.group_record(offset, "g", term, Membership(VOTERS)))
+        while left:
+            end = log.append(offset, left)
+            left, offset = left[end - offset :], end
+        store.dispatch_pending()
+    assert decode_record(log.read(0, 300)).topic == GROUP_TOPIC
+    assert store.max_offset > SMALL.commitlog_file_size
+    assert not store.queues_of(GROUP_TOPIC)
+    begin = 0
+    while begin < store.max_offset:
+        end = log.cut(begin, min(begin + 1_000, store.max_offset))
+        left = memoryview(log.read(begin, end))
+        while left:
+            done = other.append(begin, left)
+            left, begin = left[done - begin :], done
+        copy.dispatch_pending()
+    assert copy.max_offset == store.max_offset
+    assert other.read(0, copy.max_offset) == log.read(0, store.max_offset)
+    store.close()
+    copy.close()
