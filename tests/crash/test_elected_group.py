@@ -221,3 +221,16 @@ def test_a_member_that_lost_its_disk_copies_everything(tmp_path):
             seconds=10,
             what="a member that is sure of its log",
         )
+
+
+def test_the_preferred_leader_leads_soon_after_it_is_there_and_nothing_is_lost(tmp_path):
+    with elected_brokers(tmp_path, preferredLeaderId="n2") as group:
+        ledger = Ledger(TOPIC)
+        wait_until(lambda: group.leader() == "n2", seconds=40, what="the preferred leader")
+        group.members["n2"].stop()
+        leader = new_leader(group, "n2")
+        ledger.send(group.members[leader].address, 100)
+        group.members["n2"].start()
+        wait_until(lambda: group.leader() == "n2", seconds=40, what="the preferred leader")
+        ledger.send(group.members["n2"].address, 100)
+        assert ledger.check(group.members["n2"].address) == 200

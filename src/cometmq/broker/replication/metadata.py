@@ -64,7 +64,7 @@ class _Late(NamedTuple):
 
 
 class KnownLog(NamedTuple):
-    """What a slave knows of its log, for the tables of its master.
+    """A slave's knowledge of its log, for the tables of its master.
 
     Attributes:
         end: Returns the physical offset up to which it has the master's log.

@@ -65,19 +65,15 @@ class ElectedGroup:
             OSError: The disk failed.
         """
         peers = settings.peer_addresses()
-        place = GroupPlace(
-            settings.elected_group or settings.broker_name, settings.self_id, tuple(peers),
-            settings.preferred_leader,
-        )  # fmt: skip
-        files = MemberFiles(settings.store_directory, disk)
-        is_flushed = settings.flush_disk_type is FlushDiskType.SYNC_FLUSH
-        opened = open_member(store, files, place, is_flushed=is_flushed, now_ms=clock.now_ms())
-        self.running = RunningMember(
-            store, files, place, opened, world=world,
-            log_bytes=GroupLogBytes(store, clock), on_written=on_written,
-        )  # fmt: skip
         self._store = store
+        self._clock = clock
         self._ids = {member: number for number, member in enumerate(peers, 1)}
+        self.running = self._open(settings, tuple(peers), disk, world, on_written)
+        place = self.running.place
+        self._allowed = AllowedAddresses(
+            settings.ha_allowed, _find(peers, HostNames(clock).ips_of), clock
+        )
+        self._allowed.refusal = _STRANGER
         own = OwnGreeting(
             place.group,
             place.own,
@@ -85,10 +81,6 @@ class ElectedGroup:
             address,
             link_terms(settings).secret,
         )
-        self._allowed = AllowedAddresses(
-            settings.ha_allowed, _find(peers, HostNames(clock).ips_of), clock
-        )
-        self._allowed.refusal = _STRANGER
         self._port = PeerPort(
             own, frozenset(peers), clock=clock, admission=self._allowed,
             tls=settings.server_tls(), on_message=self._received,
@@ -103,6 +95,28 @@ class ElectedGroup:
             if member != place.own
         }
         self._bind(listen_host, peers[place.own])
+
+    def _open(
+        self,
+        settings: BrokerSettings,
+        voters: tuple[str, ...],
+        disk: Disk,
+        world: LoopWorld,
+        on_written: Callable[[], None],
+    ) -> RunningMember:
+        place = GroupPlace(
+            settings.elected_group or settings.broker_name, settings.self_id, voters,
+            settings.preferred_leader,
+        )  # fmt: skip
+        files = MemberFiles(settings.store_directory, disk)
+        is_flushed = settings.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        opened = open_member(
+            self._store, files, place, is_flushed=is_flushed, now_ms=self._clock.now_ms()
+        )
+        return RunningMember(
+            self._store, files, place, opened, world=world,
+            log_bytes=GroupLogBytes(self._store, self._clock), on_written=on_written,
+        )  # fmt: skip
 
     def _bind(self, host: str, place: PeerAddress) -> None:
         try:

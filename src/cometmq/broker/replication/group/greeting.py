@@ -1,4 +1,4 @@
-"""How two members of a group recognize each other when one connects to the other.
+"""The greeting by which two members of a group recognize each other when one connects to the other.
 
 | sender | frame |
 | --- | --- |
@@ -18,7 +18,7 @@ from cometmq.replication.group.wire import VERSION, Content, GroupFrame, encode_
 
 
 class OwnGreeting(NamedTuple):
-    """What a member tells others of itself.
+    """The data that a member sends others of itself.
 
     Attributes:
         group: Name of its group.
@@ -36,7 +36,7 @@ class OwnGreeting(NamedTuple):
 
 
 class PeerHello(NamedTuple):
-    """What a member that connects tells of itself: id, number of its run, and "ip:port" of its broker."""
+    """The data of a member that connects: its id, the number of its run, and "ip:port" of its broker."""
 
     member: str
     run: int

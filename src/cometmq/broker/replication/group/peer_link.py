@@ -30,7 +30,7 @@ _PING = encode_frame({"type": "ping"})
 
 
 class PeerTransport(NamedTuple):
-    """What connections to other members use.
+    """Resources for the connections to other members.
 
     Attributes:
         own_ip: Local address of the connections; None: any.
@@ -43,7 +43,7 @@ class PeerTransport(NamedTuple):
     pool: Executor
 
 
-class _Connection(asyncio.Protocol):
+class _LinkConnection(asyncio.Protocol):
     """One connection: the greeting, then messages to the peer and its answers to pings."""
 
     def __init__(self, hello: Hello, clock: Clock) -> None:
@@ -118,7 +118,7 @@ class PeerLink:
         self._uses = uses
         self._clock = clock
         self._on_refused = on_refused
-        self._connection: _Connection | None = None
+        self._connection: _LinkConnection | None = None
         self._tasks = Tasks(f"member {member}")
 
     @property
@@ -157,13 +157,13 @@ class PeerLink:
             if not was_open:
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _connect(self) -> _Connection:
+    async def _connect(self) -> _LinkConnection:
         loop, uses = asyncio.get_running_loop(), self._uses
         own = None if uses.own_ip is None else (uses.own_ip, 0)
         async with asyncio.timeout(_CONNECT_SECONDS):
             context = await loop.run_in_executor(uses.pool, self._context)
             _, connection = await loop.create_connection(
-                lambda: _Connection(Hello(self._own, self.member), self._clock),
+                lambda: _LinkConnection(Hello(self._own, self.member), self._clock),
                 *self._place,
                 local_addr=own,
                 ssl=context,
@@ -173,7 +173,7 @@ class PeerLink:
     def _context(self) -> ssl.SSLContext | None:
         return None if self._uses.tls is None else client_context(self._uses.tls)
 
-    async def _serve(self, connection: _Connection) -> bool:
+    async def _serve(self, connection: _LinkConnection) -> bool:
         """Ping the peer until the connection ends; return whether the greeting had succeeded."""
         while not connection.gone.done():
             if connection.is_open:
