@@ -86,9 +86,10 @@ class GroupFrames:
                 end = middle + content_size
                 if len(held) < end:
                     break
-                frame = GroupFrame(
-                    bytes(held[start + HEAD.size : middle]), bytes(held[middle:end])
-                )
+                with memoryview(held) as view:
+                    header = bytes(view[start + HEAD.size : middle])
+                    content = bytes(view[middle:end])
+                frame = GroupFrame(header, content)
                 start = end
                 yield frame
         finally:

@@ -86,15 +86,26 @@ class ElectedGroup:
             tls=settings.server_tls(), on_message=self._received,
         )  # fmt: skip
         own_ip = None if listen_host in UNSPECIFIED_HOSTS else listen_host
-        uses = PeerTransport(own_ip, settings.client_tls(), pool)
-        self._links = {
+        self._links = self._make_links(
+            peers, own, PeerTransport(own_ip, settings.client_tls(), pool)
+        )
+        self._bind(listen_host, peers[place.own])
+
+    def _make_links(
+        self, peers: dict[str, PeerAddress], own: OwnGreeting, uses: PeerTransport
+    ) -> dict[str, PeerLink]:
+        return {
             member: PeerLink(
-                member, peer, own, uses=uses, clock=clock, on_refused=self.running.refused
+                member,
+                peer,
+                own,
+                uses=uses,
+                clock=self._clock,
+                on_refused=self.running.refused,
             )
             for member, peer in peers.items()
-            if member != place.own
+            if member != own.own
         }
-        self._bind(listen_host, peers[place.own])
 
     def _open(
         self,

@@ -272,8 +272,11 @@ class RunningMember:
         self.on_change()
 
     def _note_log(self, now: int) -> None:
-        """Report to the machine how far the log is written and stable."""
+        """Report to the machine how far the log is written and stable, and where it begins since files were deleted."""
         member, positions = self.member, self._positions
+        begin = self._store.min_offset
+        if member.log.begin < begin <= member.log.commit:
+            member.log.drop_before(begin)
         self._seen = committed, local = positions.committed, positions.local
         if member.role is RaftRole.LEADER and committed > member.log.end:
             member.appended(committed, now)
@@ -386,7 +389,10 @@ class RunningMember:
     def _send(self, to: str, message: Message) -> None:
         content = b""
         if isinstance(message, Append) and message.end > message.begin:
-            content = self._bytes.read(message.begin, message.end)
+            try:
+                content = self._bytes.read(message.begin, message.end)
+            except StoreError:
+                return  # These files have just been deleted; the next part takes that into account.
         self._senders[to](encode_message(message, content))
 
     def _pause(self) -> Steps[None]:
@@ -415,9 +421,6 @@ class RunningMember:
     def _ticked(self, member: RaftMember, now: int) -> None:
         if self._store.needs_restart:
             raise StoreError(f"the store accepts nothing: {self._store.refusal}")
-        begin = self._store.min_offset
-        if member.log.begin < begin <= member.log.commit:
-            member.log.drop_before(begin)
         self._prefer(member, now)
         member.tick(now)
 
