@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cometmq.client import Message, Producer
 from tests.support import processes
 from tests.support.elected_group import (
     NOT_LEADING,
@@ -234,3 +235,21 @@ def test_the_preferred_leader_leads_soon_after_it_is_there_and_nothing_is_lost(t
         wait_until(lambda: group.leader() == "n2", seconds=40, what="the preferred leader")
         ledger.send(group.members["n2"].address, 100)
         assert ledger.check(group.members["n2"].address) == 200
+
+
+def test_a_producer_goes_on_at_the_new_leader_without_an_error(tmp_path):
+    with elected_brokers(tmp_path) as group:
+        leader = group.wait_for_leader()
+        assert send_to(group.members[leader].address)[0] == OK
+        with Producer(group.names) as producer:
+            for number in range(200):
+                if number == 100:
+                    group.members[leader].kill()
+                producer.send(Message(TOPIC, b"%d" % number))
+        leader = new_leader(group, leader)
+        found = {
+            body
+            for queue_id in range(8)
+            for _, body in read_queue(group.members[leader].address, TOPIC, queue_id, start=0)
+        }
+        assert found >= {b"%d" % number for number in range(200)}

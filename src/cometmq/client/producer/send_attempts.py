@@ -195,7 +195,7 @@ class PendingSend:
                         if self._pick or len(self._brokers()) > 1:
                             raise
                         missing = f"{error} It did not return within the send timeout"
-                        await sender.returns.wait(address, self.deadline)
+                        await sender.returns.wait(address, self.deadline, self.encoded.topic)
         except TimeoutError:
             self.failed(RequestTimeout(missing))
         except CometError as error:
@@ -229,6 +229,8 @@ class PendingSend:
         status = SEND_STATUSES.get(answer[0])
         if status is None:
             address = sender.instance.routes.address(queue.broker_name) or queue.broker_name
+            if answer[0] == ResponseCode.SERVICE_NOT_AVAILABLE:
+                sender.returns.look(address, self.encoded.topic)
             self.failed(BrokerRefused(answer[0], answer[5] or "", address))
         elif (
             status is not SendStatus.OK
