@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -25,7 +27,7 @@ from tests.support.elected_group import (
 )
 from tests.support.ledger import Ledger, first_accepted
 from tests.support.load import read_queue
-from tests.support.processes import Program, wait_until
+from tests.support.processes import LOOPBACK, Program, wait_until
 
 # `ROUNDS=50 make crash` is the long run; a round takes some 5 s.
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
@@ -253,3 +255,52 @@ def test_a_producer_goes_on_at_the_new_leader_without_an_error(tmp_path):
             for _, body in read_queue(group.members[leader].address, TOPIC, queue_id, start=0)
         }
         assert found >= {b"%d" % number for number in range(200)}
+
+
+def bytes_at_port(port: int, sent: bytes) -> bytes:
+    """Send bytes to a group port; what comes before it closes the connection."""
+    with socket.create_connection((LOOPBACK, port), timeout=10) as peer:
+        peer.sendall(sent)
+        found = b""
+        with suppress(ConnectionResetError):
+            while piece := peer.recv(4096):
+                found += piece
+        return found
+
+
+def test_strange_bytes_at_the_port_of_a_group_close_only_their_connection(tmp_path):
+    with elected_brokers(tmp_path) as group:
+        leader = group.wait_for_leader()
+        ports = [
+            int(each.rpartition(":")[2])
+            for each in str(group.settings["dLegerPeers"]).split(";")
+        ]
+        hello = {
+            "type": "hello", "group": "broker-a", "selfId": "n9", "run": 1, "address": "", "chance": "00",
+            "proof": "",
+        }  # fmt: skip
+        faults = (
+            b"GET / HTTP/1.0\r\n\r\n",
+            b"\xff" * 64,
+            struct.pack(">II", 5, 0) + b"hello",
+            struct.pack(">II", 2, 0) + b"[]",
+            struct.pack(">II", 16, 0) + b'{"type":"append"}'[:16],
+            struct.pack(">II", 5_000, 0),
+            struct.pack(">II", 0, 1),
+            *(
+                struct.pack(">II", len(content), 0) + content
+                for content in (
+                    json.dumps(hello).encode(),
+                    json.dumps({**hello, "group": "other"}).encode(),
+                    json.dumps({**hello, "run": "x"}).encode(),
+                    json.dumps({**hello, "chance": "zz"}).encode(),
+                )
+            ),
+        )
+        for port in ports:
+            for fault in faults:
+                found = bytes_at_port(port, fault)
+                assert b'"challenge"' in found
+                assert b'"refusal"' in found
+        assert send_to(group.members[leader].address)[0] == OK
+        assert group.wait_for_leader() == leader
