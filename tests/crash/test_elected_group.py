@@ -15,7 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import Message, Producer
+from cometmq.client import (
+    ConsumeFrom,
+    Message,
+    Producer,
+    PushConsumer,
+    PushSettings,
+    StoredMessage,
+)
 from tests.support import processes
 from tests.support.elected_group import (
     NOT_LEADING,
@@ -304,3 +311,30 @@ def test_strange_bytes_at_the_port_of_a_group_close_only_their_connection(tmp_pa
                 assert b'"refusal"' in found
         assert send_to(group.members[leader].address)[0] == OK
         assert group.wait_for_leader() == leader
+
+
+def test_a_consumer_goes_on_at_the_new_leader_within_seconds(tmp_path):
+    got: dict[bytes, float] = {}
+
+    def handle(message: StoredMessage) -> None:
+        got[message.body] = time.monotonic()
+
+    with elected_brokers(tmp_path) as group:
+        leader = group.wait_for_leader()
+        assert send_to(group.members[leader].address)[0] == OK
+        settings = PushSettings(consume_from=ConsumeFrom.FIRST)
+        with (
+            PushConsumer(
+                group.names,
+                group="billing",
+                listener=handle,
+                subscriptions=[TOPIC],
+                settings=settings,
+            ),
+            Producer(group.names) as producer,
+        ):
+            producer.send(Message(TOPIC, b"before"))
+            wait_until(lambda: b"before" in got, seconds=30, what="the first message")
+            group.members[leader].kill()
+            producer.send(Message(TOPIC, b"after"))
+            wait_until(lambda: b"after" in got, seconds=10, what="the next message")

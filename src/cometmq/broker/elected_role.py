@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
+from cometmq.broker.parts import Parts
 from cometmq.broker.registration.group_watch import Fence
 from cometmq.broker.replication.group.elected_group import ElectedGroup
 from cometmq.broker.replication.metadata import AskMaster, KnownLog
@@ -28,6 +29,8 @@ from cometmq.steps.steps import Steps
 _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 1.0
+# Changes of topics and groups are announced together after this time.
+_ANNOUNCE_SECONDS = 0.05
 
 
 class ElectedMaster(MasterRole):
@@ -39,6 +42,7 @@ class ElectedMaster(MasterRole):
         super().__init__(ground)
         self.term = self.epoch = term
         self._group = group
+        self._is_announced = False  # The others are about to be told of a change.
 
     def _open_log(self) -> None:
         self._group.running.accept_puts(self.term)
@@ -48,6 +52,20 @@ class ElectedMaster(MasterRole):
 
     def _end_replication(self) -> None:
         """Do nothing: the group goes on."""
+
+    def _prepare(self, parts: Parts) -> None:
+        """Let the others copy topics and groups soon after each change: a failover loses what they do not have."""
+        parts.topics.on_change.append(lambda _topic: self._announce_soon())
+        parts.groups.saver.on_dirty.append(self._announce_soon)
+
+    def _announce_soon(self) -> None:
+        if not self._is_announced:
+            self._is_announced = True
+            asyncio.get_running_loop().call_later(_ANNOUNCE_SECONDS, self._announce)
+
+    def _announce(self) -> None:
+        self._is_announced = False
+        self._parts.table_copies.announce()
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
         return [of_term(part, self._leads) for part in super()._role_answers(answers)]

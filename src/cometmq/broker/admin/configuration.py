@@ -132,7 +132,6 @@ def reported_settings(
         "storeType": "default",
         "configManagerVersion": "v1",
         "enableControllerMode": "false",
-        "enableDLegerCommitLog": "false",
         "enableSlaveActingMaster": "false",
         "isInBrokerContainer": "false",
         "duplicationEnable": "false",

@@ -431,6 +431,8 @@ class ClientInstance:
             if self._is_looking:
                 away_ms = min(2 * away_ms, every_ms)
             try:
+                if self._is_looking:
+                    await self.refresh()  # Another broker may be the master in its place.
                 await self.beat()
             except Exception:  # noqa: BLE001  A client without heartbeats would be worse than a line.
                 _log.exception("A heartbeat failed; the next one follows")
