@@ -32,6 +32,7 @@ from typing import Any
 from bench.ab_users import CLIENT_ROWS, SPARK_ROWS, Tree, Users
 from bench.load import Report, loadgen, run_java_client, run_loadgen
 from bench.measure import processor_seconds
+from bench.systems import environment_of
 from bench.work import JAVA_CLIENT_THREADS
 from tests.interop.reference import CACHE
 from tests.support import processes
@@ -163,6 +164,7 @@ def start(python: Path | str, folder: Path, stack: ExitStack, rows: list[str]) -
     finally:
         sys.executable = ours
     broker.own_group = True
+    broker.env = environment_of(python)
     if rows[0] in PLAIN_ROWS:
         broker.env["COMETMQ_KERNEL"] = "reference"
     stack.enter_context(broker)

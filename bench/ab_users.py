@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.load import Report, run_loadgen
+from bench.systems import environment_of
 from tests.support import processes
 from tests.support.big_store import make_big_store
 
@@ -85,7 +86,7 @@ class Users:
             log = stack.enter_context((folder / f"spark{len(self._sessions)}.log").open("w"))
             session = subprocess.Popen(
                 [str(tree.python), str(script), *given], cwd=folder, text=True,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment_of(tree.python),
             )  # fmt: skip
             stack.callback(session.communicate)  # Without another line it ends.
             self._sessions.append(session)
@@ -122,7 +123,7 @@ class Users:
         script = tree.root / "bench" / "python_clients.py"
         done = subprocess.run(
             [str(tree.python), str(script), "cometmq", work, self._names.address, str(amount)],
-            capture_output=True, text=True, timeout=300, check=False,
+            capture_output=True, text=True, timeout=300, check=False, env=environment_of(tree.python),
         )  # fmt: skip
         if done.returncode:
             raise RuntimeError(f"{tree.root} {work}: {done.stderr[-2000:]}")

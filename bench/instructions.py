@@ -27,7 +27,7 @@ from typing import Any
 
 from bench.clients import SCRIPT
 from bench.load import run_loadgen
-from bench.systems import COMETMQ, SETTINGS, running
+from bench.systems import COMETMQ, SETTINGS, environment_of, running
 from cometmq import AsyncProducer, Message
 from tests.support import processes
 from tests.support.processes import Program
@@ -39,6 +39,12 @@ _PATIENT = {
     "waitTimeMillsInSendQueue": _PATIENT_MS,
     "osPageCacheBusyTimeOutMills": _PATIENT_MS,
 }
+# How many requests a turn handles depends on the time they take, and with it what each costs.
+_TURNS_OF_ANY_TIME = (
+    "import runpy; from cometmq.net import turn; "
+    "turn.BUDGET_SECONDS = turn.OVERTIME_SECONDS = turn.SINGLE_SECONDS = turn.SINGLE_SECONDS_OF_MANY = 1e4; "
+    "runpy.run_module('cometmq.broker', run_name='__main__')"
+)
 _SECONDS_MAX = _PATIENT_MS // 1000  # Of a row that ends by its messages.
 _BATCH, _BATCHES = 32, 4  # Messages of a batch, and batches at a time.
 _LOG_FILE_SIZE = 256 << 20  # All rows have room in one; bytes.
@@ -79,6 +85,7 @@ ROWS = {
     "pull": Load("pull", {"topic": "Pulled", "conns": 4, "secs": 6}, {"secs": 1}, 40_000),
     "pop": Load("pop", {"topic": "Popped", "conns": 4, "secs": _SECONDS_MAX}, filled=12_800),
     "batch": Load("batch", {"rounds": 100}, {"rounds": 40}),
+    "max offset": _sends(1, 16, 9_600, kind="max"),
 }
 
 
@@ -216,8 +223,9 @@ def counted_broker(folder: Path, python: str = sys.executable) -> Iterator[Count
         broker = processes.broker(folder / "broker", names.address, settings=settings)
         broker.command = [
             *_UNDER_CALLGRIND, f"--callgrind-out-file={folder / 'out'}", "--",
-            python, *broker.command[1:],
+            python, "-c", _TURNS_OF_ANY_TIME, *broker.command[broker.command.index("-m") + 2 :],
         ]  # fmt: skip
+        broker.env = environment_of(python)
         with broker:
             yield Counted(broker, names.address, folder)
 
@@ -245,7 +253,7 @@ def count_client(row: str, folder: Path, python: str = sys.executable) -> float:
                 "valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", python, str(SCRIPT),
                 "cometmq", work, system.nameserver, str(messages),
             ]  # fmt: skip
-            subprocess.run(command, check=True, capture_output=True)
+            subprocess.run(command, check=True, capture_output=True, env=environment_of(python))
             took.append(Count(out, 1).a_message)
     return (took[1] - took[0]) / count
 

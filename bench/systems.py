@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -37,6 +39,12 @@ class Running:
     @property
     def group(self) -> int:
         return self.broker.pid
+
+
+def environment_of(python: Path | str) -> dict[str, str]:
+    """The environment for a Python: the one of another tree finds its own packages, not those that PYTHONPATH names here."""
+    others = {} if str(python) == sys.executable else {"PYTHONPATH": ""}
+    return {**os.environ, **others}
 
 
 @contextmanager
