@@ -15,6 +15,7 @@ from cometmq.codec.remoting import Command, encode_command
 from cometmq.kernel import layouts, pull_answers, reads, reference
 from cometmq.kernel.rows import AnswerTerms, SplitPull
 from cometmq.model.errors import RequestError
+from cometmq.model.frozen import dataclass
 from tests.support.twin_turns import twin_timeout
 
 pytestmark = [pytest.mark.compiled, pytest.mark.timeout(twin_timeout())]
@@ -26,9 +27,18 @@ VALUES = st.one_of(
     ),
 )  # fmt: skip
 ROWS = (
-    ("s", "s", True, None), ("i", "i", True, None), ("b", "b", False, True),
-    ("n", "i", False, None), ("t", "s", False, "x"),
+    ("s", "s", True, None, "text"), ("i", "i", True, None, "number"), ("b", "b", False, True, "flag"),
+    ("n", "i", False, None, "other_number"), ("t", "s", False, "x", "other_text"),
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AnyHeader:
+    text: str
+    number: int
+    flag: bool
+    other_number: int | None
+    other_text: str
 
 
 _PLAIN = {
@@ -41,17 +51,17 @@ _MEANING: dict[str, Callable[[str], object]] = {"s": str, "i": int, "b": "true".
 
 @given(st.dictionaries(st.sampled_from("sibntz"), VALUES))
 def test_fields_are_read_where_all_are_plain(values):
-    found: list[object] = []
-    for name, kind, is_required, default in ROWS:
+    found: list[Any] = []
+    for name, kind, is_required, default, _ in ROWS:
         text = values.get(name)
         is_missing = text is None
         if (is_missing and is_required) or not (
             is_missing or (isinstance(text, str) and _PLAIN[kind].fullmatch(text))
         ):
-            assert fast.plain_fields(values, ROWS) is None
+            assert fast.plain_header(AnyHeader, values, ROWS) is None
             return
         found.append(default if is_missing else _MEANING[kind](text))
-    assert fast.plain_fields(values, ROWS) == tuple(found)
+    assert fast.plain_header(AnyHeader, values, ROWS) == AnyHeader(*found)
 
 
 @given(

@@ -11,7 +11,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
-from cometmq.kernel import plain_fields
+from cometmq.kernel import plain_header
 from cometmq.kernel.rows import FieldRow
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
@@ -40,8 +40,8 @@ def decode_fields(header: type[Header], values: dict[str, str]) -> Header:
         RequestError: INVALID_PARAMETER, naming the missing or invalid field.
     """
     # mypy mistakes the hash of a dataclass's values for that of the class.
-    plain = plain_fields(values, _rows(header))  # type: ignore[arg-type]
-    return header(*plain) if plain is not None else _decode_carefully(header, values)
+    plain = plain_header(header, values, _rows(header))  # type: ignore[arg-type]
+    return _decode_carefully(header, values) if plain is None else plain
 
 
 def _decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
@@ -87,7 +87,7 @@ def _rows(header: type) -> tuple[FieldRow, ...]:
 @cache
 def _readers(header: type) -> tuple[tuple[str, Callable[[str], Any], bool, Any], ...]:
     # Plain tuples: those with names take three times as long to unpack.
-    return tuple((part.wire_name, part.read, *part.row[2:]) for part in _layout(header))
+    return tuple((part.wire_name, part.read, *part.row[2:4]) for part in _layout(header))
 
 
 @cache
@@ -103,7 +103,8 @@ def _layout(header: type) -> tuple[_Field, ...]:
         assert not part.kw_only, "a header is made of its values in their order"
         is_required = part.default is MISSING
         name = part.metadata.get("wire") or _camel(part.name)
-        row = (name, _KINDS[kind], is_required, None if is_required else part.default)
+        default = None if is_required else part.default
+        row = (name, _KINDS[kind], is_required, default, part.name)
         layout.append(_Field(part.name, name, read, write, row))
     return tuple(layout)
 

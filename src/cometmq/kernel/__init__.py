@@ -53,7 +53,7 @@ try:
         from cometmq.kernel._pull_answers import pull_answer
         from cometmq.kernel._pulls import split_pull
         from cometmq.kernel._queue_ends import QueueEnd
-        from cometmq.kernel._reads import plain_fields, plain_read
+        from cometmq.kernel._reads import plain_header, plain_read
         from cometmq.kernel._signatures import KnownSigner
         from cometmq.kernel._taking import take_sends
         from cometmq.kernel._tallies import Tally, count_columns, count_puts
@@ -102,7 +102,7 @@ except ImportError as error:
     from cometmq.kernel.pull_answers import pull_answer
     from cometmq.kernel.pulls import split_pull
     from cometmq.kernel.queue_ends import QueueEnd
-    from cometmq.kernel.reads import plain_fields, plain_read
+    from cometmq.kernel.reads import plain_header, plain_read
     from cometmq.kernel.records import (
         check_records,
         copy_pieces,
@@ -175,7 +175,7 @@ __all__ = [
     "pack_records",
     "plain_acks",
     "plain_answers",
-    "plain_fields",
+    "plain_header",
     "plain_messages",
     "plain_properties",
     "plain_read",

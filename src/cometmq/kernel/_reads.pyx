@@ -32,6 +32,8 @@ from cometmq.kernel.reads import ENTRIES_MAX as ENTRIES
 
 cdef extern from "Python.h":
     int PyUnicode_IS_ASCII(object text)
+    object PyType_GenericAlloc(type kind, Py_ssize_t count)
+    int PyObject_GenericSetAttr(object of, object name, object value) except -1
 
 cdef enum:
     EFFORT_MAX = 2097152
@@ -60,9 +62,9 @@ cdef object _value(str text, str kind):
     return None
 
 
-def plain_fields(dict values not None, tuple rows not None):
-    """See `cometmq.kernel.reads.plain_fields`."""
-    cdef list found = []
+def plain_header(type kind not None, dict values not None, tuple rows not None):
+    """See `cometmq.kernel.reads.plain_header`."""
+    cdef object header = PyType_GenericAlloc(kind, 0)
     cdef tuple row
     cdef PyObject *text
     for row in rows:
@@ -70,15 +72,13 @@ def plain_fields(dict values not None, tuple rows not None):
         if text is NULL or <object>text is None:
             if row[2]:
                 return None
-            found.append(row[3])
-            continue
-        if type(<object>text) is not str:
-            return None
-        value = _value(<str>text, <str>row[1])
-        if value is None:
-            return None
-        found.append(value)
-    return tuple(found)
+            value = row[3]
+        else:
+            value = _value(<str>text, <str>row[1]) if type(<object>text) is str else None
+            if value is None:
+                return None
+        PyObject_GenericSetAttr(header, row[4], value)
+    return header
 
 
 cdef bint _is_record(const uint8_t *record, int32_t size, int64_t place) noexcept nogil:

@@ -30,8 +30,8 @@ SendRow = tuple[str, int, str, str, int, str, bytes]
 # An encoded frame, or a send to encode.
 Outgoing = bytes | SendRow
 
-# A field of a header: name, kind ("s" text, "i" integer, "b" boolean), whether it is required, default.
-FieldRow = tuple[str, str, bool, Any]
+# A field of a header: name, kind ("s" text, "i" integer, "b" boolean), whether it is required, default, attribute.
+FieldRow = tuple[str, str, bool, Any, str]
 
 # A pull: header without its numbers, queue, queue offset, offset to commit, opaque.
 SplitPull = tuple[bytes, int, int, int, int]
