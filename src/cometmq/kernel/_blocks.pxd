@@ -1,8 +1,8 @@
 # Blocks of properties: what a plain send may have in one, and pieces of text by place and size.
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memchr, memcmp
 
-from cometmq.kernel._text cimport first_byte, word_at
+from cometmq.kernel._text cimport first_byte, get_decimal, word_at
 
 
 # As many properties are looked at.
@@ -14,6 +14,19 @@ cdef enum:
 cdef struct Span:
     const uint8_t *at  # NULL: there is none.
     Py_ssize_t size
+
+
+cdef inline bint equals(Span *text, const char *word, Py_ssize_t size) noexcept nogil:
+    return text.size == size and memcmp(text.at, word, size) == 0
+
+
+cdef inline bint number_of(Span *text, int bits, int64_t *value) noexcept nogil:
+    """Read a number that JSON would write so; return False if there is none, or it needs more bits."""
+    cdef bint is_good = False
+    if text.at is NULL:
+        return False
+    value[0] = get_decimal(text.at, text.size, &is_good)
+    return is_good and -(<int64_t>1 << bits) <= value[0] < <int64_t>1 << bits
 
 
 cdef inline bint ends_with(Span *name, const char *word, Py_ssize_t size) noexcept nogil:
@@ -76,7 +89,7 @@ cdef inline bint is_among(Span *name, Span *names, int count) noexcept nogil:
     """Whether a name is one of those before it."""
     cdef int index
     for index in range(count):
-        if names[index].size == name.size and memcmp(names[index].at, name.at, name.size) == 0:
+        if equals(name, <const char *>names[index].at, names[index].size):
             return True
     return False
 
@@ -123,6 +136,7 @@ cdef inline bint look_at(
     """
     cdef Span names[NAMES_MAX]
     cdef int count = 0
+    cdef uint64_t seen = 0, mark  # Bits of the names so far; names with different bits differ.
     cdef const uint8_t *at = block
     cdef const uint8_t *end = block + size
     cdef const uint8_t *piece_end
@@ -141,8 +155,10 @@ cdef inline bint look_at(
         if name_end == end or name_end[0] != 1 or name_end == at:
             return False
         name.at, name.size = at, name_end - at
-        if count == NAMES_MAX or is_among(&name, names, count):
+        mark = 1ULL << (name.size * 5 + at[0] & 63)
+        if count == NAMES_MAX or seen & mark and is_among(&name, names, count):
             return False
+        seen |= mark
         names[count] = name
         count += 1
         piece_end = next_mark(name_end + 1, end)
@@ -151,31 +167,28 @@ cdef inline bint look_at(
         value.at, value.size = name_end + 1, piece_end - name_end - 1
         if value.size == 0:
             return False
-        if ends_with(&name, b"Y", 1):
-            if ends_with(&name, b"DELAY", 5):
-                if name.size != 5:
-                    return False
-                wait.delay = value
-            if ends_with(&name, b"UNIQ_KEY", 8):
-                if name.size != 8:
-                    return False
-                key[0] = value
-        elif ends_with(&name, b"TAGS", 4):
-            if name.size != 4:
+        if name.size == 4:
+            if equals(&name, b"TAGS", 4):
+                tag[0] = value
+            elif equals(&name, b"KEYS", 4):
+                words[0] = value
+            elif equals(&name, b"WAIT", 4) and value.at[0] == c"f":
                 return False
-            tag[0] = value
-        elif name.size == 4 and ends_with(&name, b"KEYS", 4):
-            words[0] = value
+        elif equals(&name, b"UNIQ_KEY", 8):
+            key[0] = value
+        elif equals(&name, b"DELAY", 5):
+            wait.delay = value
+        elif (
+            ends_with(&name, b"UNIQ_KEY", 8) or ends_with(&name, b"DELAY", 5) or ends_with(&name, b"TAGS", 4)
+            or ends_with(&name, b"POP_CK", 6) or ends_with(&name, b"WAIT", 4) and value.at[0] == c"f"
+        ):
+            return False
         elif ends_with(&name, b"TRAN_MSG", 8):
             if name.size != 8 or value.size != 4 or memcmp(value.at, b"true", 4) != 0:
                 return False
             wait.is_half = True
         elif ends_with(&name, b"PGROUP", 6):
             group_size = value.size
-        elif ends_with(&name, b"POP_CK", 6):
-            return False
-        elif ends_with(&name, b"WAIT", 4) and value.at[0] == c"f":
-            return False
         elif timers and is_time(&name, wait):
             wait.time = value
             timers = 0

@@ -1,5 +1,5 @@
 # The header of a send as it stands in its bytes: which texts it has, and where.
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from cometmq.kernel._blocks cimport Span
 
@@ -9,6 +9,14 @@ cdef enum:
     SEND = 10
     SEND_V2 = 310
     SEND_BATCH = 320
+
+
+# What the fields of a send say that are the same in each send of a client.
+cdef struct Fixed:
+    bint is_plain  # Whether each is there, and is as clients write it for a plain send.
+    int32_t flag
+    int32_t tried  # How often it was consumed before.
+    bint is_half  # Whether it has the bit of half messages, and no other.
 
 
 cdef struct Header:
@@ -22,6 +30,8 @@ cdef struct Header:
     Span signature
     # Whether it has a field of another name, or one of these twice.
     bint is_strange
+    # What its other fields say; a pattern has them, too.
+    Fixed fixed
     # Where the properties are written without the escapes of JSON: as many bytes as the header has, and eight.
     uint8_t *room
     # Whether they are known to have no character beyond ASCII.

@@ -12,7 +12,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from cometmq.kernel._blocks cimport Span
+from cometmq.kernel._blocks cimport Span, equals, number_of
 from cometmq.kernel._bytes cimport get_u32
 from cometmq.kernel._layouts cimport SHORT_SIZE
 from cometmq.kernel._text cimport (
@@ -109,6 +109,7 @@ cdef struct Pattern:
     Span user
     Span signature
     bint is_strange
+    Fixed fixed
     uint8_t text[PATTERN_SIZE_MAX]
 
 
@@ -234,16 +235,12 @@ cdef inline bint _take_number(Cursor *cursor, int64_t *value) noexcept nogil:
     return is_good and -0x80000000 <= value[0] <= 0x7FFFFFFF
 
 
-cdef inline bint _is(Span *text, const char *word, Py_ssize_t size) noexcept nogil:
-    return text.size == size and memcmp(text.at, word, size) == 0
-
-
 cdef inline int _letter_of(Header *header, Span *name) noexcept nogil:
     """The letter of a field, from 0 on; -1 for any other."""
     cdef int index
     if header.code == SEND:
         for index in range(_word_count):
-            if _is(name, <const char *>_word_names[index].at, _word_names[index].size):
+            if equals(name, <const char *>_word_names[index].at, _word_names[index].size):
                 return _word_letters[index]
     elif name.size == 1 and c"a" <= name.at[0] <= c"z":
         return name.at[0] - c"a"
@@ -254,9 +251,9 @@ cdef inline bint _keep_field(Header *header, int letter, Span *name, Span *value
     """Keep a field that has a letter; False where there was one of that letter."""
     cdef Span *field
     if letter < 0:
-        if _is(name, b"AccessKey", 9) and header.user.at is NULL:
+        if equals(name, b"AccessKey", 9) and header.user.at is NULL:
             header.user = value[0]
-        elif _is(name, b"Signature", 9) and header.signature.at is NULL:
+        elif equals(name, b"Signature", 9) and header.signature.at is NULL:
             header.signature = value[0]
         else:
             header.is_strange = True
@@ -296,7 +293,7 @@ cdef inline bint _take_fields(Cursor *cursor, Header *header) noexcept nogil:
 cdef inline bint _is_language(Span *name):
     cdef bytes language
     for language in _languages:
-        if _is(name, PyBytes_AS_STRING(language), PyBytes_GET_SIZE(language)):
+        if equals(name, PyBytes_AS_STRING(language), PyBytes_GET_SIZE(language)):
             return True
     return False
 
@@ -309,25 +306,25 @@ cdef int _read_key(Cursor *cursor, Span *name, Header *header):
     """Read what stands behind a key of a header; gives which key that is, 0 for what is unusual."""
     cdef Span value
     cdef int64_t number = 0
-    if _is(name, b"code", 4):
+    if equals(name, b"code", 4):
         return HAS_CODE if _take_number(cursor, &header.code) and _is_send(header.code) else 0
-    if _is(name, b"extFields", 9):
+    if equals(name, b"extFields", 9):
         return HAS_FIELDS if _take_fields(cursor, header) else 0
-    if _is(name, b"flag", 4):
+    if equals(name, b"flag", 4):
         return HAS_FLAG if _take_number(cursor, &header.flag) else 0
-    if _is(name, b"opaque", 6):
+    if equals(name, b"opaque", 6):
         cursor.opaque.at = cursor.at
         if not _take_number(cursor, &header.opaque):
             return 0
         cursor.opaque.size = cursor.at - cursor.opaque.at
         return HAS_OPAQUE
-    if _is(name, b"version", 7):
+    if equals(name, b"version", 7):
         return HAS_VERSION if _take_number(cursor, &number) else 0
     if not _take_text(cursor, &value):
         return 0
-    if _is(name, b"language", 8):
+    if equals(name, b"language", 8):
         return HAS_LANGUAGE if _is_language(&value) else 0
-    return HAS_KIND if _is(name, b"serializeTypeCurrentRPC", 23) and _is(&value, b"JSON", 4) else 0
+    return HAS_KIND if equals(name, b"serializeTypeCurrentRPC", 23) and equals(&value, b"JSON", 4) else 0
 
 
 cdef bint _read_json(Cursor *cursor, Header *header):
@@ -380,7 +377,35 @@ cdef inline bint _is_like(Pattern *pattern, const uint8_t *start, const uint8_t 
         return False
     header.fields, header.code, header.flag = pattern.fields, pattern.code, pattern.flag
     header.user, header.signature, header.is_strange = pattern.user, pattern.signature, pattern.is_strange
+    header.fixed = pattern.fixed
     return True
+
+
+cdef void _note_fixed(Header *header) noexcept nogil:
+    """Note what the fields say that are the same in each send of a client.
+
+    The slow path reads all fields (`SendRequestV2`), and refuses a send of which one is missing or means nothing.
+    """
+    cdef Span *fields = header.fields
+    cdef Span *some = &fields[c"m" - c"a"]
+    cdef bint is_batch = header.code == SEND_BATCH
+    cdef int64_t flag = 0, tried = 0, number = 0
+    cdef bint is_plain = fields[c"a" - c"a"].at is not NULL
+    # A batch, however it says so, is one by its code.
+    is_plain &= some.at is NULL or equals(some, b"false", 5) or is_batch and equals(some, b"true", 4)
+    some = &fields[c"k" - c"a"]
+    is_plain &= some.at is NULL or equals(some, b"true", 4) or equals(some, b"false", 5)
+    some = &fields[c"d" - c"a"]
+    is_plain &= some.at is NULL or number_of(some, 31, &number)
+    some = &fields[c"l" - c"a"]
+    is_plain &= some.at is NULL or number_of(some, 31, &number)
+    some = &fields[c"j" - c"a"]
+    is_plain &= some.at is NULL or number_of(some, 31, &tried)
+    is_plain &= number_of(&fields[c"h" - c"a"], 31, &flag)
+    some = &fields[c"f" - c"a"]
+    header.fixed.is_half = some.at is not NULL and not is_batch and equals(some, b"4", 1)
+    is_plain &= some.at is not NULL and (header.fixed.is_half or equals(some, b"0", 1))
+    header.fixed.is_plain, header.fixed.flag, header.fixed.tried = is_plain, <int32_t>flag, <int32_t>tried
 
 
 cdef int _find_gaps(Cursor *cursor, Header *header, Span *gaps, int *values) noexcept nogil:
@@ -430,7 +455,7 @@ cdef void _remember(const uint8_t *start, Cursor *cursor, Header *header) noexce
     if size > PATTERN_SIZE_MAX:
         return
     memcpy(pattern.fields, header.fields, LETTERS * sizeof(Span))
-    pattern.user, pattern.is_strange = header.user, header.is_strange
+    pattern.user, pattern.is_strange, pattern.fixed = header.user, header.is_strange, header.fixed
     pattern.signature.at = NULL
     pattern.size, pattern.code, pattern.flag = 0, header.code, header.flag
     for index in range(pattern.count + 1):
@@ -504,10 +529,10 @@ cdef bint read_header(
     memset(own, 0, LETTERS * sizeof(Span))
     header.fields, header.code, header.is_strange = own, 0, False
     header.user.at = header.signature.at = NULL
-    if kind == BINARY_KIND:
-        return _read_binary(start, end, header)
     cursor.at, cursor.end = start, end
-    if not _read_json(&cursor, header):
+    if not (_read_binary(start, end, header) if kind == BINARY_KIND else _read_json(&cursor, header)):
         return False
-    _remember(start, &cursor, header)
+    _note_fixed(header)
+    if kind == JSON_KIND:
+        _remember(start, &cursor, header)
     return True

@@ -9,9 +9,9 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 
-from cometmq.kernel._blocks cimport Span, Wait, look_at
+from cometmq.kernel._blocks cimport Span, Wait, equals, look_at, number_of
 from cometmq.kernel._bytes cimport get_u32, put_bytes
 from cometmq.kernel._columns cimport EXTRA, SLOT_DIGITS, TIMING, Row, SendBatch
 from cometmq.kernel._lane_table cimport (
@@ -28,7 +28,7 @@ from cometmq.kernel._layouts cimport (
 )
 from cometmq.kernel._send_headers cimport LETTERS, SEND_BATCH, Header, read_header
 from cometmq.kernel._signatures cimport KnownSigner
-from cometmq.kernel._text cimport digit_count, get_decimal, hash_on, is_ascii, put_decimal
+from cometmq.kernel._text cimport digit_count, hash_on, is_ascii, put_decimal
 from cometmq.kernel._whole_frames cimport Frame, get_frame
 from cometmq.kernel.reference import java_hash_many as _hash_any
 
@@ -50,18 +50,6 @@ cdef enum:
     ONEWAY_BIT = 2
     CACHE_LINE = 64
     LANES_AHEAD = 32  # The lanes of so many requests are found together.
-
-
-cdef inline bint _is(Span *text, const char *word, Py_ssize_t size) noexcept nogil:
-    return text.size == size and memcmp(text.at, word, size) == 0
-
-
-cdef inline bint _number_of(Span *text, int bits, int64_t *value) noexcept nogil:
-    cdef bint is_good = False
-    if text.at is NULL:
-        return False
-    value[0] = get_decimal(text.at, text.size, &is_good)
-    return is_good and -(<int64_t>1 << bits) <= value[0] < <int64_t>1 << bits
 
 
 # A request whose lane is not found yet.
@@ -93,9 +81,9 @@ cdef bint _search(Searches *searches, LaneTable table, Span *topic, Span *queue_
     cdef Search *search = &searches.some[searches.count]
     cdef Span *before = &searches.topic
     cdef int64_t number = 0
-    if topic.at is NULL or not _number_of(queue_id, 31, &number):
+    if topic.at is NULL or not number_of(queue_id, 31, &number):
         return False
-    if before.at is NULL or not _is(topic, <const char *>before.at, before.size):
+    if before.at is NULL or not equals(topic, <const char *>before.at, before.size):
         searches.topic_hash = topic_hash(topic.at, topic.size)
     searches.topic = search.topic = topic[0]
     search.hash = lane_hash(searches.topic_hash, number)
@@ -108,7 +96,7 @@ cdef inline bint _is_to(PyObject *lane, Span *topic) noexcept:
     cdef PyObject *block = borrowed_item(lane, ASKED_BLOCK)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(<bytes>block)
     cdef Py_ssize_t start = 1 if size <= TOPIC_BLOCK_V1_MAX else 2
-    return _is(topic, PyBytes_AS_STRING(<bytes>block) + start, size - start)
+    return equals(topic, PyBytes_AS_STRING(<bytes>block) + start, size - start)
 
 
 cdef inline bint _has_room(SendBatch batch, Search *search) noexcept:
@@ -227,10 +215,10 @@ cdef Py_ssize_t _shared_size(Header *header) except -2:
 cdef inline bint _note_wait(Search *search, Wait *wait) noexcept:
     """Add the level of a message that waits to the hash of its lane; return False for a level or time in another form than the broker's."""
     cdef int64_t level = HALF_LEVEL if wait.is_half else 0
-    if wait.delay.at is not NULL and (not _number_of(&wait.delay, 10, &level) or level <= 0):
+    if wait.delay.at is not NULL and (not number_of(&wait.delay, 10, &level) or level <= 0):
         return False
     if wait.time.at is not NULL:
-        if not _number_of(&wait.time, 50, &search.time_ms):
+        if not number_of(&wait.time, 50, &search.time_ms):
             return False
         search.time_ms *= wait.unit_ms
         search.is_timed, search.is_delay, level = True, wait.is_delay, TIMED_LEVEL
@@ -266,7 +254,7 @@ cdef bint _add_one(SendBatch batch, Header *header, Row *row, Span *body, Search
         return False
     if not look_at(header.room, size, &key, &tag, &words, &wait) or key.at is NULL:
         return False
-    if not wait.is_half and not _is(&header.fields[c"f" - c"a"], b"0", 1):
+    if header.fixed.is_half and not wait.is_half:
         return False
     if not _note_wait(search, &wait):
         return False
@@ -279,24 +267,6 @@ cdef bint _add_one(SendBatch batch, Header *header, Row *row, Span *body, Search
         _leave_room_for_slot(batch, row)
     row.body, row.body_size = body.at, body.size
     return True
-
-
-cdef bint _is_whole(Header *header) noexcept nogil:
-    """Return whether a send has the fields that nothing else here reads, as clients write them.
-
-    The slow path reads all fields (`SendRequestV2`), and refuses a send of which one is missing or means nothing.
-    """
-    cdef Span *some = &header.fields[c"k" - c"a"]
-    cdef int64_t number
-    if header.fields[c"a" - c"a"].at is NULL:
-        return False
-    if some.at is not NULL and not _is(some, b"true", 4) and not _is(some, b"false", 5):
-        return False
-    some = &header.fields[c"d" - c"a"]
-    if some.at is not NULL and not _number_of(some, 31, &number):
-        return False
-    some = &header.fields[c"l" - c"a"]
-    return some.at is NULL or _number_of(some, 31, &number)
 
 
 # A message of a batch, where it lies in the body (docs/format/batch.md).
@@ -419,19 +389,7 @@ cdef bint _add(
     cdef Row *row
     cdef Row like
     cdef Span *fields = header.fields
-    cdef Span *some = &fields[c"m" - c"a"]
-    cdef bint is_batch = header.code == SEND_BATCH
-    cdef int64_t number = 0
-    if header.flag & RESPONSE_BIT or not 0 < body.size <= body_size_max:
-        return False
-    if some.at is not NULL and not _is(some, b"false", 5):
-        if not is_batch or not _is(some, b"true", 4):
-            return False  # A batch, however it says so, is one by its code.
-    some = &fields[c"f" - c"a"]
-    if some.at is NULL or not _is_whole(header):
-        return False
-    # The bit of half messages, which only they have (`_add_one`).
-    if not _is(some, b"0", 1) and (is_batch or not _is(some, b"4", 1)):
+    if not header.fixed.is_plain or header.flag & RESPONSE_BIT or not 0 < body.size <= body_size_max:
         return False
     if not _search(searches, straight, &fields[c"b" - c"a"], &fields[c"e" - c"a"]):
         return False
@@ -440,17 +398,12 @@ cdef bint _add(
     row.key_at = row.key_size = row.words_at = row.words_size = 0
     row.queue_offset = row.physical_offset = row.size = 0
     row.is_unnamed = False
-    if not _number_of(&fields[c"g" - c"a"], 62, &row.born_ms):
+    if not number_of(&fields[c"g" - c"a"], 62, &row.born_ms):
         return False
-    if not _number_of(&fields[c"h" - c"a"], 31, &number):
-        return False
-    row.flag, number, some = <int32_t>number, 0, &fields[c"j" - c"a"]
-    if some.at is not NULL and not _number_of(some, 31, &number):
-        return False
-    row.tried = <int32_t>number
+    row.flag, row.tried = header.fixed.flag, header.fixed.tried
     row.opaque, row.is_oneway = <int32_t>header.opaque, header.flag & ONEWAY_BIT
     row.host, row.messages = len(batch.hosts), 1
-    if is_batch:
+    if header.code == SEND_BATCH:
         like = row[0]
         return _add_batch(batch, header, &like, body, batch_count_max)
     if not _add_one(batch, header, row, body, &searches.some[searches.count]):
