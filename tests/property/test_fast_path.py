@@ -506,7 +506,7 @@ def test_delays_are_counted_alike_on_either_path(two):
     "more",
     [
         "TIMER_OUT_MS\0011\2", "TIMER_ROLL_TIMES\0011\2", "DELAY\0012\2", "TRAN_MSG\1true\2", "TIMER_DELAY_MS\1500\2",
-        "REAL_TOPIC\1Bills\2", "a\1TIMER_DELAY_MS\2", "TIMER_DEL_UNIQKEY\1Orders+A\2",
+        "REAL_TOPIC\1Bills\2", "TIMER_DEL_UNIQKEY\1Orders+A\2",
     ],
 )  # fmt: skip
 def test_a_timed_message_with_anything_special_is_the_same_on_either_path(two, more):
@@ -519,6 +519,18 @@ def test_a_timed_message_with_anything_special_is_the_same_on_either_path(two, m
         for each in (plain, special, plain):
             worked(two, [frame_of(each, "json")])
     assert 0 < two.fast.taken - taken <= 2, "only those with nothing special"
+
+
+@pytest.mark.parametrize(
+    "name", ["TIMER_DELAY_MS", "TIMER_DEL_UNIQKEY", "INNER_MULTI_DISPATCH"]
+)
+def test_a_property_is_special_by_its_name_and_not_by_its_value(two, name):
+    block = f"a\1{name}\2b{name}\0015\2{PLAIN.fields['i']}"
+    frame = frame_of(PLAIN._replace(fields=PLAIN.fields | {"i": block}), "json")
+    worked(two, [frame])
+    taken = two.fast.taken
+    worked(two, [frame])
+    assert two.fast.taken - taken == 1
 
 
 def test_half_messages_are_refused_from_the_moment_on_when_they_are_not_wanted(two):

@@ -1,6 +1,6 @@
 # Blocks of properties: what a plain send may have in one, and pieces of text by place and size.
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memchr, memcmp
+from libc.string cimport memcmp
 
 from cometmq.kernel._text cimport first_byte, get_decimal, word_at
 
@@ -33,20 +33,8 @@ cdef inline bint ends_with(Span *name, const char *word, Py_ssize_t size) noexce
     return name.size >= size and memcmp(name.at + name.size - size, word, size) == 0
 
 
-cdef inline int timer_marks(const uint8_t *block, const uint8_t *end) noexcept nogil:
-    """Count the texts that may ask the timer for something; -1 if a text says that the message is in several queues."""
-    cdef const uint8_t *at = block
-    cdef int count = 0
-    while True:
-        at = <const uint8_t *>memchr(at, c"_", end - at)
-        if at is NULL:
-            return count
-        if at - block >= 5:
-            if end - at >= 2 and memcmp(at - 5, b"TIMER_D", 7) == 0:
-                count += 1
-            elif end - at >= 6 and memcmp(at - 5, b"INNER_MULTI", 11) == 0:
-                return -1
-        at += 1
+cdef inline bint begins_with(Span *name, const char *word, Py_ssize_t size) noexcept nogil:
+    return name.size >= size and memcmp(name.at, word, size) == 0
 
 
 cdef inline const uint8_t *next_mark(const uint8_t *at, const uint8_t *end) noexcept nogil:
@@ -144,12 +132,9 @@ cdef inline bint look_at(
     cdef Span name, value
     cdef bint is_placed = False
     cdef Py_ssize_t group_size = 0
-    cdef int timers = timer_marks(block, end)
     key.at = tag.at = words.at = wait.delay.at = wait.time.at = NULL
     key.size = tag.size = words.size = wait.delay.size = wait.time.size = 0
     wait.is_half = False
-    if timers < 0 or timers > 1:
-        return False
     while at < end:
         name_end = next_mark(at, end)
         if name_end == end or name_end[0] != 1 or name_end == at:
@@ -181,25 +166,26 @@ cdef inline bint look_at(
         elif (
             ends_with(&name, b"UNIQ_KEY", 8) or ends_with(&name, b"DELAY", 5) or ends_with(&name, b"TAGS", 4)
             or ends_with(&name, b"POP_CK", 6) or ends_with(&name, b"WAIT", 4) and value.at[0] == c"f"
+            or begins_with(&name, b"INNER_MULTI", 11)  # It is in several queues.
         ):
             return False
+        elif begins_with(&name, b"TIMER_D", 7):
+            if wait.time.at is not NULL or not is_time(&name, wait):
+                return False
+            wait.time = value
         elif ends_with(&name, b"TRAN_MSG", 8):
             if name.size != 8 or value.size != 4 or memcmp(value.at, b"true", 4) != 0:
                 return False
             wait.is_half = True
         elif ends_with(&name, b"PGROUP", 6):
             group_size = value.size
-        elif timers and is_time(&name, wait):
-            wait.time = value
-            timers = 0
         elif name.at[0] == c"R" or name.at[0] == c"T" or name.at[0] == c"_":
             # The broker writes these for a message that waits.
             is_placed |= (
                 ends_with(&name, b"REAL_TOPIC", 10) or ends_with(&name, b"REAL_QID", 8)
                 or ends_with(&name, b"__transactionId__", 17) or ends_with(&name, b"CHECK_TIMES", 11)
                 or ends_with(&name, b"PREPARED_QUEUE_OFFSET", 21)
-                or name.size >= 6 and memcmp(name.at, b"TIMER_", 6) == 0
+                or begins_with(&name, b"TIMER_", 6)
             )
         at = piece_end + 1
-    # What else names a timer is left to the slow path.
-    return timers == 0 and (key.at is NULL or is_word(key)) and may_wait(wait, key, is_placed, group_size)
+    return (key.at is NULL or is_word(key)) and may_wait(wait, key, is_placed, group_size)
