@@ -1,1 +1,1 @@
-"""The gRPC proxy (apache.rocketmq.v2) in the process of a broker: its messages, its services and its transport."""
+"""The proxy: RocketMQ's gRPC protocol (`apache.rocketmq.v2`) in front of a broker; needs the extra `grpc`."""
