@@ -18,7 +18,7 @@ from cometmq.model.subscription import Subscription
 from cometmq.proxy.grpc.calls import GrpcCall
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import CLIENT_ID_LENGTH_MAX
-from cometmq.proxy.v2.statuses import CallRefused
+from cometmq.proxy.v2.statuses import ProxyRefusal
 from cometmq.steps.steps import Steps
 
 CLIENT_ID, LANGUAGE, CLIENT_VERSION = "x-mq-client-id", "x-mq-language", "x-mq-client-version"
@@ -133,18 +133,18 @@ class GrpcClients:
         """Return the client of a call, a new one if its id is unknown, and note the sign of life.
 
         Raises:
-            CallRefused: CLIENT_ID_REQUIRED; FORBIDDEN if the id belongs to another user; TOO_MANY_REQUESTS.
+            ProxyRefusal: CLIENT_ID_REQUIRED; FORBIDDEN if the id belongs to another user; TOO_MANY_REQUESTS.
         """
         metadata = call.metadata
         client_id = metadata.get(CLIENT_ID, "")
         if not client_id or client_id.isspace():
-            raise CallRefused(pb.CLIENT_ID_REQUIRED, "client id cannot be empty")
+            raise ProxyRefusal(pb.CLIENT_ID_REQUIRED, "client id cannot be empty")
         client = self._clients.get(client_id)
         if client is None or client.is_closed:
             client = self._new(client_id, asker)
         elif client.asker is not asker:
             if client.asker.name != asker.name and client.asker.is_known:
-                raise CallRefused(
+                raise ProxyRefusal(
                     pb.FORBIDDEN,
                     f"client id {client_id[:128]} belongs to a client of another user",
                 )
@@ -158,14 +158,14 @@ class GrpcClients:
 
     def _new(self, client_id: str, asker: Asker) -> GrpcClient:
         if len(client_id) > CLIENT_ID_LENGTH_MAX:
-            raise CallRefused(
+            raise ProxyRefusal(
                 pb.CLIENT_ID_REQUIRED,
                 f"client id has {len(client_id)} characters; at most {CLIENT_ID_LENGTH_MAX} are allowed",
             )
         if len(self._clients) >= CLIENTS_MAX:
             self.expire()
             if len(self._clients) >= CLIENTS_MAX:
-                raise CallRefused(
+                raise ProxyRefusal(
                     pb.TOO_MANY_REQUESTS,
                     f"{CLIENTS_MAX} clients are connected; try again later",
                 )

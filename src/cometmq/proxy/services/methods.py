@@ -20,7 +20,7 @@ from cometmq.proxy.grpc.calls import GrpcCall, Unary
 from cometmq.proxy.services.clients import GrpcClient, GrpcClients
 from cometmq.proxy.services.role_services import RoleServices, services_of
 from cometmq.proxy.v2 import messaging_pb2 as pb
-from cometmq.proxy.v2.statuses import CallRefused, status_of
+from cometmq.proxy.v2.statuses import ProxyRefusal, status_of
 from cometmq.steps.runner import StepsRun, World
 from cometmq.steps.steps import Steps
 
@@ -34,11 +34,11 @@ class CallGate(Protocol):
     """Checks who sends a call, and what the sender may do."""
 
     def asker_of(self, call: GrpcCall) -> Asker:
-        """Return the sender of a call; raise CallRefused (UNAUTHORIZED) if the sender is unknown."""
+        """Return the sender of a call; raise ProxyRefusal (UNAUTHORIZED) if the sender is unknown."""
         ...
 
     def check(self, asker: Asker, right: Right, *accesses: Access) -> None:
-        """Raise CallRefused (UNAUTHORIZED) if a sender lacks a right."""
+        """Raise ProxyRefusal (UNAUTHORIZED) if a sender lacks a right."""
         ...
 
 
@@ -96,14 +96,14 @@ class CallRunner:
         self._running: set[StepsRun[Any]] = set()
 
     def services(self) -> RoleServices:
-        """Return the services of the broker; raise CallRefused if it is no master now."""
+        """Return the services of the broker; raise ProxyRefusal if it is no master now."""
         role = self._broker.role
         if self._services is None or role is not self._role:
             self._services, self._role = services_of(role), role
         return self._services
 
     def context(self, call: GrpcCall) -> CallContext:
-        """Return the context of a call; raise CallRefused for an unknown sender or client, or if the broker is no master."""
+        """Return the context of a call; raise ProxyRefusal for an unknown sender or client, or if the broker is no master."""
         asker = self.gate.asker_of(call)
         client = self.clients.of(call, asker)
         return CallContext(call, client, asker, self.services(), self.gate)
@@ -139,10 +139,10 @@ class CallRunner:
     ) -> None:
         """Run steps, and call `ended` with their result or error, unless the proxy is closed before.
 
-        Raises CallRefused (TOO_MANY_REQUESTS) if too many wait.
+        Raises ProxyRefusal (TOO_MANY_REQUESTS) if too many wait.
         """
         if len(self._running) >= WAITING_MAX:
-            raise CallRefused(pb.TOO_MANY_REQUESTS, "flow limit")
+            raise ProxyRefusal(pb.TOO_MANY_REQUESTS, "flow limit")
 
         def end(result: T | None, error: BaseException | None) -> None:
             self._running.discard(run)
@@ -173,6 +173,6 @@ def _decoded(kind: type[Message], content: bytes) -> Message:
     try:
         return kind.FromString(content)
     except DecodeError:
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.BAD_REQUEST, f"the request is no {kind.DESCRIPTOR.name}: it cannot be decoded"
         ) from None

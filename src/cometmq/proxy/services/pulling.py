@@ -25,7 +25,7 @@ from cometmq.proxy.services.routes import topic_of
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import group_name, milliseconds, topic_name
 from cometmq.proxy.v2.delivered_messages import Delivery, delivered_messages
-from cometmq.proxy.v2.statuses import OK, CallRefused, status
+from cometmq.proxy.v2.statuses import OK, ProxyRefusal, status
 from cometmq.steps.steps import Steps
 
 BATCH_MAX = 32
@@ -52,11 +52,11 @@ class Pulling:
             context.asker, Right.READER, topic_accesses(topic, Action.SUB), group_access(group)
         )
         if request.batch_size <= 0:
-            raise CallRefused(
+            raise ProxyRefusal(
                 pb.BAD_REQUEST, f"batch_size must be 1 or more, not {request.batch_size}"
             )
         if request.offset < 0:
-            raise CallRefused(pb.ILLEGAL_OFFSET, f"offset {request.offset} is negative")
+            raise ProxyRefusal(pb.ILLEGAL_OFFSET, f"offset {request.offset} is negative")
         poll_ms = min(max(milliseconds(request.long_polling_timeout), 0), POLL_MS_MAX)
         expression = request.filter_expression
         wanted = PullRequest(
@@ -68,7 +68,7 @@ class Pulling:
             max_msg_bytes=_SIZE_MAX,
         )  # fmt: skip
         done = partial(self._done, context, request)
-        caller = CallCaller(context.client, context.call, self._runner.run, done)
+        caller = CallCaller[PullAnswer](context.client, context.call, self._runner.run, done)
         self._runner.clients.opened(context.client, context.call)
         services = context.services
         caller.answer(lambda: services.pulls.pull(wanted, caller))
@@ -122,7 +122,7 @@ def update_offset(
         group_access(group),
     )
     if request.offset < 0:
-        raise CallRefused(pb.ILLEGAL_OFFSET, f"offset {request.offset} is negative")
+        raise ProxyRefusal(pb.ILLEGAL_OFFSET, f"offset {request.offset} is negative")
     context.services.committed.commit(
         UpdateConsumerOffset(group, topic, queue_id, request.offset)
     )
@@ -153,7 +153,7 @@ def query_offset(context: CallContext, request: pb.QueryOffsetRequest) -> Steps[
     offsets = context.services.queue_offsets
     if request.query_offset_policy == pb.TIMESTAMP:
         if not request.HasField("timestamp"):
-            raise CallRefused(pb.BAD_REQUEST, "the policy TIMESTAMP needs a timestamp")
+            raise ProxyRefusal(pb.BAD_REQUEST, "the policy TIMESTAMP needs a timestamp")
         time_ms = milliseconds(request.timestamp)
         offset = yield from offsets.by_time(SearchOffset(topic, queue_id, time_ms))
     else:
@@ -163,7 +163,7 @@ def query_offset(context: CallContext, request: pb.QueryOffsetRequest) -> Steps[
         }
         find = known.get(request.query_offset_policy)
         if find is None:
-            raise CallRefused(
+            raise ProxyRefusal(
                 pb.BAD_REQUEST, f"unknown offset policy {request.query_offset_policy}"
             )
         offset = find(QueueRequest(topic, queue_id))
@@ -171,14 +171,14 @@ def query_offset(context: CallContext, request: pb.QueryOffsetRequest) -> Steps[
 
 
 def _queue(context: CallContext, queue: pb.MessageQueue) -> tuple[str, int]:
-    """Return topic and id of a queue of this broker; raise CallRefused if there is none."""
+    """Return topic and id of a queue of this broker; raise ProxyRefusal if there is none."""
     name = topic_name(queue.topic)
     topic = topic_of(context.services.parts, name)
     broker_name = context.services.parts.settings.broker_name
     if queue.broker.name and queue.broker.name != broker_name:
-        raise CallRefused(pb.BAD_REQUEST, f"cannot find broker {queue.broker.name}")
+        raise ProxyRefusal(pb.BAD_REQUEST, f"cannot find broker {queue.broker.name}")
     if not 0 <= queue.id < topic.queue_count:
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.BAD_REQUEST,
             f"queue {queue.id} of topic {name} does not exist; it has {topic.queue_count}",
         )

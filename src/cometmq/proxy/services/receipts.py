@@ -22,7 +22,7 @@ from cometmq.proxy.services.role_services import RoleServices
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import check_invisible, group_name, milliseconds, topic_name
 from cometmq.proxy.v2.receipt_handles import decode_handle, encode_handle, expired
-from cometmq.proxy.v2.statuses import OK, CallRefused, status, status_of
+from cometmq.proxy.v2.statuses import OK, ProxyRefusal, status, status_of
 from cometmq.steps.steps import Steps, elsewhere
 
 ENTRIES_MAX = 1_024
@@ -45,9 +45,9 @@ class Receipts:
         """Acknowledge messages; each entry has its own status. One that is acknowledged already is OK until its time is over."""
         topic, group = self._names(context, request.topic, request.group)
         if not request.entries:
-            raise CallRefused(pb.BAD_REQUEST, "ack message result is empty")
+            raise ProxyRefusal(pb.BAD_REQUEST, "ack message result is empty")
         if len(request.entries) > ENTRIES_MAX:
-            raise CallRefused(
+            raise ProxyRefusal(
                 pb.BAD_REQUEST,
                 f"a call has {len(request.entries)} entries; at most {ENTRIES_MAX} are allowed",
             )

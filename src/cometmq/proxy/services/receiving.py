@@ -40,7 +40,7 @@ from cometmq.proxy.v2.checks import (
 )
 from cometmq.proxy.v2.delivered_messages import Delivery, delivered_messages
 from cometmq.proxy.v2.receipt_handles import encode_handle
-from cometmq.proxy.v2.statuses import OK, CallRefused
+from cometmq.proxy.v2.statuses import OK, ProxyRefusal
 from cometmq.steps.steps import Steps, called_back, elsewhere
 
 _log = logging.getLogger(__name__)
@@ -81,13 +81,13 @@ class Receiving:
             invisible_ms = milliseconds(request.invisible_duration)
             check_invisible(invisible_ms, INVISIBLE_MS_MIN)
         if request.batch_size <= 0:
-            raise CallRefused(
+            raise ProxyRefusal(
                 pb.BAD_REQUEST, f"batch_size must be 1 or more, not {request.batch_size}"
             )
         settings, groups = context.services.parts.settings, context.services.parts.groups
         broker = request.message_queue.broker.name
         if broker and broker != settings.broker_name:
-            raise CallRefused(pb.BAD_REQUEST, f"cannot find broker {broker}")
+            raise ProxyRefusal(pb.BAD_REQUEST, f"cannot find broker {broker}")
         config = groups.get(group) or GroupConfig(group)
         queue_id = request.message_queue.id if config.orderly else ANY_QUEUE
         expression = request.filter_expression
@@ -101,7 +101,7 @@ class Receiving:
         return self._receive(context, request, pop, config)
 
     def _poll_ms(self, context: CallContext, request: pb.ReceiveMessageRequest) -> int:
-        """Return how long the call may wait, in ms; raise CallRefused if its deadline leaves no time."""
+        """Return how long the call may wait, in ms; raise ProxyRefusal if its deadline leaves no time."""
         deadline = context.call.deadline
         wanted = POLL_MS_MAX
         if request.HasField("long_polling_timeout"):
@@ -114,7 +114,7 @@ class Receiving:
             if left_ms < POLL_MS_MIN:
                 version = context.call.metadata.get(CLIENT_VERSION, "")
                 is_old = version < _OLD_CODE_VERSION
-                raise CallRefused(
+                raise ProxyRefusal(
                     pb.BAD_REQUEST if is_old else pb.ILLEGAL_POLLING_TIME,
                     "The deadline time remaining is not enough for polling, please check network condition",
                 )
@@ -140,7 +140,7 @@ class Receiving:
             if error is not None:
                 refuse(self.method, context.call, error)
 
-        caller = CallCaller(context.client, context.call, self._runner.run, done)
+        caller = CallCaller[PopResult](context.client, context.call, self._runner.run, done)
         self._runner.clients.opened(context.client, context.call)
         result = yield from context.services.pop.popping.pop(pop, caller)
         if result is not None:
@@ -158,16 +158,16 @@ class Receiving:
         call, services = context.call, context.services
         if result.code == ResponseCode.POLLING_FULL:
             yield from _pause(_FULL_SECONDS)
-            raise CallRefused(pb.TOO_MANY_REQUESTS, "polling full")
+            raise ProxyRefusal(pb.TOO_MANY_REQUESTS, "polling full")
         if result.code != ResponseCode.SUCCESS:
-            raise CallRefused(pb.MESSAGE_NOT_FOUND, "no new message")
+            raise ProxyRefusal(pb.MESSAGE_NOT_FOUND, "no new message")
         deliveries = _deliveries(result, services.parts.settings.broker_name)
         dead = [each for each in deliveries if each.attempt > group.retry_max_times + 1]
         if dead:
             deliveries = [each for each in deliveries if each not in dead]
             yield from _bury(services, pop, dead)
         if not deliveries:
-            raise CallRefused(pb.MESSAGE_NOT_FOUND, "no match message")
+            raise ProxyRefusal(pb.MESSAGE_NOT_FOUND, "no match message")
         make = partial(_encoded, deliveries, request.message_queue.topic.resource_namespace)
         size = sum(len(each.record.body) for each in deliveries)
         parts = (yield from elsewhere(make)) if size > _THREAD_SIZE else make()

@@ -7,6 +7,7 @@ once. Times follow RenewStrategyPolicy of RocketMQ 5.3.x.
 
 import logging
 import math
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
 
@@ -58,9 +59,14 @@ class RenewedMessages:
 
 
 class Renewals:
-    """All messages that are renewed, by the time at which that is due and by client."""
+    """All messages that are renewed, by the time at which that is due and by client.
+
+    Attributes:
+        on_first: Called when `look` has to be called again, after it had nothing to do.
+    """
 
     def __init__(self, clock: Clock) -> None:
+        self.on_first: Callable[[], None] = lambda: None
         self._clock = clock
         self._due: list[tuple[float, int, RenewedMessages]] = []
         self._order = count()
@@ -81,6 +87,8 @@ class Renewals:
     ) -> None:
         """Renew messages from now on, which a client has just received and which are hidden for some ms."""
         now = self._clock.monotonic()
+        if not self._of:
+            self.on_first()
         renewed = RenewedMessages(client, services, held, now)
         self._of.setdefault(client, set()).add(renewed)
         self._again_at(renewed, now + invisible_ms / 1_000)

@@ -16,7 +16,7 @@ from cometmq.broker.timer.feature import Timer
 from cometmq.broker.timer.recall import Recall
 from cometmq.broker.transactions.feature import Transactions
 from cometmq.proxy.v2 import messaging_pb2 as pb
-from cometmq.proxy.v2.statuses import CallRefused
+from cometmq.proxy.v2.statuses import ProxyRefusal
 
 
 class RoleServices(NamedTuple):
@@ -35,7 +35,7 @@ class RoleServices(NamedTuple):
 
 
 def services_of(role: RunningRole) -> RoleServices:
-    """Return the services of a master; raise CallRefused (HA_NOT_AVAILABLE) for a slave, or during a change of the role."""
+    """Return the services of a master; raise ProxyRefusal (HA_NOT_AVAILABLE) for a slave, or during a change of the role."""
     found: dict[type[Feature], Feature] = {type(each): each for each in role.features}
     pop, retries = found.get(PopFeature), found.get(RetryHandler)
     timer, transactions = found.get(Timer), found.get(Transactions)
@@ -46,7 +46,7 @@ def services_of(role: RunningRole) -> RoleServices:
         or not isinstance(timer, Timer)
         or not isinstance(transactions, Transactions)
     ):
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.HA_NOT_AVAILABLE,
             "this broker is a slave, or its role is being changed; ask the master",
         )

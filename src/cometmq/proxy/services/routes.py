@@ -18,7 +18,7 @@ from cometmq.proxy.services.access import group_access, topic_accesses
 from cometmq.proxy.services.methods import CallContext
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import group_name, topic_name
-from cometmq.proxy.v2.statuses import OK, CallRefused
+from cometmq.proxy.v2.statuses import OK, ProxyRefusal
 
 # Attribute of a topic with the type of its messages (TopicAttributes.TOPIC_MESSAGE_TYPE_ATTRIBUTE).
 MESSAGE_TYPE = "message.type"
@@ -69,7 +69,7 @@ class Routes:
         parts = context.services.parts
         topic = topic_of(parts, name)
         if not is_readable(topic.perm & parts.settings.perm):
-            raise CallRefused(pb.FORBIDDEN, "no readable queue")
+            raise ProxyRefusal(pb.FORBIDDEN, "no readable queue")
         broker = self._broker(context, request.endpoints)
         config = parts.groups.peek(group)
         is_ordered = config is not None and config.orderly
@@ -91,10 +91,10 @@ class Routes:
 
 
 def topic_of(parts: Parts, name: str) -> TopicConfig:
-    """Return the configuration of a topic; raise CallRefused (TOPIC_NOT_FOUND). It is never created here."""
+    """Return the configuration of a topic; raise ProxyRefusal (TOPIC_NOT_FOUND). It is never created here."""
     topic = parts.topics.get(name)
     if topic is None:
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.TOPIC_NOT_FOUND, f"No topic route info in name server for the topic: {name}"
         )
     return topic
@@ -109,10 +109,10 @@ def accepted_types(topic: TopicConfig) -> list[pb.MessageType]:
 
 
 def check_type(topic: TopicConfig, kind: pb.MessageType) -> None:
-    """Raise CallRefused (MESSAGE_PROPERTY_CONFLICT_WITH_TYPE) if a topic does not accept messages of a type."""
+    """Raise ProxyRefusal (MESSAGE_PROPERTY_CONFLICT_WITH_TYPE) if a topic does not accept messages of a type."""
     if kind not in accepted_types(topic):
         expected = topic.attributes.get(MESSAGE_TYPE, "NORMAL").upper()
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
             f"TopicMessageType validate failed, the expected type is {expected}, but actual type is "
             f"{pb.MessageType.Name(kind)}",

@@ -28,7 +28,7 @@ from cometmq.proxy.v2.checks import topic_name
 from cometmq.proxy.v2.group_queues import queue_of_group
 from cometmq.proxy.v2.sent_messages import SendLimits, SentMessage, read_message
 from cometmq.proxy.v2.statuses import (
-    CallRefused,
+    ProxyRefusal,
     status,
     status_of,
     status_of_durability,
@@ -94,15 +94,15 @@ class Sending:
         """Store the messages of a call; it is answered when all are confirmed, or their failure is known."""
         messages = request.messages
         if not messages:
-            raise CallRefused(pb.MESSAGE_CORRUPTED, "no message to send")
+            raise ProxyRefusal(pb.MESSAGE_CORRUPTED, "no message to send")
         if len(messages) > MESSAGES_MAX:
-            raise CallRefused(
+            raise ProxyRefusal(
                 pb.BAD_REQUEST,
                 f"a call has {len(messages)} messages; at most {MESSAGES_MAX} are allowed",
             )
         name = topic_name(messages[0].topic)
         if any(each.topic != messages[0].topic for each in messages):
-            raise CallRefused(pb.MESSAGE_CORRUPTED, "topic in message is not same")
+            raise ProxyRefusal(pb.MESSAGE_CORRUPTED, "topic in message is not same")
         context.gate.check(context.asker, Right.WRITER, topic_accesses(name, Action.PUB))
         parts = context.services.parts
         settings = parts.settings
@@ -113,7 +113,7 @@ class Sending:
         ]
         topic = topic_of(parts, name)
         if not is_writable(topic.perm & settings.perm) or not topic.write_queues:
-            raise CallRefused(pb.FORBIDDEN, "no writable queue")
+            raise ProxyRefusal(pb.FORBIDDEN, "no writable queue")
         for each in sent:
             check_type(topic, each.type)
         if sent[0].type == pb.TRANSACTION:

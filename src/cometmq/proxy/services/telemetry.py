@@ -30,7 +30,7 @@ from cometmq.proxy.services.clients import GrpcClient
 from cometmq.proxy.services.methods import CallContext, CallRunner
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import group_name, topic_name
-from cometmq.proxy.v2.statuses import OK, CallRefused, status_of
+from cometmq.proxy.v2.statuses import OK, ProxyRefusal, status_of
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Telemetry:
         client = context.client
         kind = settings.WhichOneof("pub_sub")
         if kind is None:
-            raise CallRefused(
+            raise ProxyRefusal(
                 pb.BAD_REQUEST, "there is no publishing or subscription data in settings"
             )
         answer = pb.Settings()
@@ -138,7 +138,7 @@ class Telemetry:
         """Note that a client is alive, and register it again in its groups."""
         client = context.client
         if request.client_type == pb.CLIENT_TYPE_UNSPECIFIED:
-            raise CallRefused(pb.UNRECOGNIZED_CLIENT_TYPE, "the heartbeat has no client type")
+            raise ProxyRefusal(pb.UNRECOGNIZED_CLIENT_TYPE, "the heartbeat has no client type")
         client.type = request.client_type
         if request.HasField("group") and request.client_type != pb.PRODUCER:
             group = group_name(request.group)
@@ -265,7 +265,7 @@ def _number(value: object, default: int) -> int:
 
 def _topics(resources: Sequence[pb.Resource]) -> list[str]:
     if len(resources) > TOPICS_MAX:
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.BAD_REQUEST,
             f"settings name {len(resources)} topics; at most {TOPICS_MAX} are allowed",
         )
@@ -278,7 +278,7 @@ def _subscription(topic: str, expression: pb.FilterExpression, version: int) -> 
     try:
         return parse_subscription(topic, expression.expression, version=version)
     except SubscriptionError as error:
-        raise CallRefused(pb.ILLEGAL_FILTER_EXPRESSION, str(error)) from None
+        raise ProxyRefusal(pb.ILLEGAL_FILTER_EXPRESSION, str(error)) from None
 
 
 def _log_failure(_result: object, error: BaseException | None) -> None:

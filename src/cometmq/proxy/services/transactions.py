@@ -27,7 +27,7 @@ from cometmq.proxy.services.routes import check_type, topic_of
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import topic_name
 from cometmq.proxy.v2.delivered_messages import Delivery, delivered_messages
-from cometmq.proxy.v2.statuses import OK, CallRefused
+from cometmq.proxy.v2.statuses import OK, ProxyRefusal
 from cometmq.proxy.v2.transaction_ids import (
     TransactionPlace,
     decode_transaction_id,
@@ -47,11 +47,11 @@ def end_transaction(
     topic = topic_name(request.topic)
     context.gate.check(context.asker, Right.WRITER, topic_accesses(topic, Action.PUB))
     if not request.transaction_id or request.transaction_id.isspace():
-        raise CallRefused(pb.INVALID_TRANSACTION_ID, "transaction id cannot be empty")
+        raise ProxyRefusal(pb.INVALID_TRANSACTION_ID, "transaction id cannot be empty")
     place = decode_transaction_id(request.transaction_id)
     name = context.services.parts.settings.broker_name
     if place is None or place.broker_name != name:
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.INVALID_TRANSACTION_ID,
             "cannot found transaction data: the transaction id is malformed, or of another broker",
         )
@@ -71,7 +71,7 @@ def _end(context: CallContext, wanted: EndTransaction) -> Steps[Message]:
         yield from context.services.transactions.end(wanted, None, may)
     except RequestError as error:
         if error.code in _OF_IDS:
-            raise CallRefused(pb.INVALID_TRANSACTION_ID, error.remark) from None
+            raise ProxyRefusal(pb.INVALID_TRANSACTION_ID, error.remark) from None
         raise
     return pb.EndTransactionResponse(status=OK)
 
@@ -108,7 +108,7 @@ def recall_message(context: CallContext, request: pb.RecallMessageRequest) -> St
     context.gate.check(context.asker, Right.WRITER, topic_accesses(topic, Action.PUB))
     check_type(topic_of(context.services.parts, topic), pb.DELAY)
     if not request.recall_handle or request.recall_handle.isspace():
-        raise CallRefused(pb.BAD_REQUEST, "recall handle is invalid")
+        raise ProxyRefusal(pb.BAD_REQUEST, "recall handle is invalid")
     return _recall(context, RecallRequest(topic, request.recall_handle, topic))
 
 
@@ -118,6 +118,6 @@ def _recall(context: CallContext, wanted: RecallRequest) -> Steps[Message]:
         found = yield from context.services.recall.recall(wanted, host)
     except RequestError as error:
         if error.code == ResponseCode.ILLEGAL_OPERATION:
-            raise CallRefused(pb.BAD_REQUEST, error.remark) from None
+            raise ProxyRefusal(pb.BAD_REQUEST, error.remark) from None
         raise
     return pb.RecallMessageResponse(status=OK, message_id=found.unique_key)

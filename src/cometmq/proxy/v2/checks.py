@@ -13,7 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from cometmq.model import properties as keys_of
 from cometmq.model.names import is_system_group, is_system_topic
 from cometmq.proxy.v2 import messaging_pb2 as pb
-from cometmq.proxy.v2.statuses import CallRefused
+from cometmq.proxy.v2.statuses import ProxyRefusal
 
 TOPIC_LENGTH_MAX = 127
 GROUP_LENGTH_MAX = 255
@@ -52,42 +52,42 @@ OF_THE_SYSTEM = frozenset(
 
 
 def topic_name(topic: pb.Resource) -> str:
-    """Return the name of a topic as the broker knows it; raise CallRefused (ILLEGAL_TOPIC)."""
+    """Return the name of a topic as the broker knows it; raise ProxyRefusal (ILLEGAL_TOPIC)."""
     name = topic.name
     if not name or name.isspace():
-        raise CallRefused(pb.ILLEGAL_TOPIC, "The specified topic is blank")
+        raise ProxyRefusal(pb.ILLEGAL_TOPIC, "The specified topic is blank")
     if len(name) > TOPIC_LENGTH_MAX:
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.ILLEGAL_TOPIC,
             f"The specified topic is longer than topic max length {TOPIC_LENGTH_MAX}.",
         )
     if not _LEGAL.fullmatch(name):
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.ILLEGAL_TOPIC,
             f"The specified topic[{_shown(name)}] contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
         )
     if is_system_topic(name):
-        raise CallRefused(pb.ILLEGAL_TOPIC, "cannot access system topic")
+        raise ProxyRefusal(pb.ILLEGAL_TOPIC, "cannot access system topic")
     return _in_namespace(topic.resource_namespace, name, pb.ILLEGAL_TOPIC)
 
 
 def group_name(group: pb.Resource) -> str:
-    """Return the name of a consumer group as the broker knows it; raise CallRefused (ILLEGAL_CONSUMER_GROUP)."""
+    """Return the name of a consumer group as the broker knows it; raise ProxyRefusal (ILLEGAL_CONSUMER_GROUP)."""
     name = group.name
     if not name or name.isspace():
-        raise CallRefused(pb.ILLEGAL_CONSUMER_GROUP, "the specified group is blank")
+        raise ProxyRefusal(pb.ILLEGAL_CONSUMER_GROUP, "the specified group is blank")
     if len(name) > GROUP_LENGTH_MAX:
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.ILLEGAL_CONSUMER_GROUP,
             f"the specified group is longer than group max length {GROUP_LENGTH_MAX}.",
         )
     if not _LEGAL.fullmatch(name):
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.ILLEGAL_CONSUMER_GROUP,
             f"the specified group[{_shown(name)}] contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
         )
     if is_system_group(name):
-        raise CallRefused(pb.ILLEGAL_CONSUMER_GROUP, "cannot use system consumer group")
+        raise ProxyRefusal(pb.ILLEGAL_CONSUMER_GROUP, "cannot use system consumer group")
     return _in_namespace(group.resource_namespace, name, pb.ILLEGAL_CONSUMER_GROUP)
 
 
@@ -96,7 +96,7 @@ def _in_namespace(namespace: str, name: str, code: int) -> str:
         return name
     full = f"{namespace}%{name}"
     if not _LEGAL.fullmatch(namespace) or len(full) > GROUP_LENGTH_MAX:
-        raise CallRefused(
+        raise ProxyRefusal(
             code,
             f"the resource namespace [{_shown(namespace)}] contains illegal characters or is too long",
         )
@@ -109,41 +109,41 @@ def without_namespace(name: str, namespace: str) -> str:
 
 
 def check_tag(tag: str) -> None:
-    """Raise CallRefused (ILLEGAL_MESSAGE_TAG) if a message must not have this tag."""
+    """Raise ProxyRefusal (ILLEGAL_MESSAGE_TAG) if a message must not have this tag."""
     if not tag or tag.isspace():
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.ILLEGAL_MESSAGE_TAG, "tag cannot be the char sequence of whitespace"
         )
     if "|" in tag:
-        raise CallRefused(pb.ILLEGAL_MESSAGE_TAG, "tag cannot contain '|'")
+        raise ProxyRefusal(pb.ILLEGAL_MESSAGE_TAG, "tag cannot contain '|'")
     if _CONTROL.search(tag):
-        raise CallRefused(pb.ILLEGAL_MESSAGE_TAG, "tag cannot contain control character")
+        raise ProxyRefusal(pb.ILLEGAL_MESSAGE_TAG, "tag cannot contain control character")
 
 
 def check_keys(keys: Sequence[str]) -> None:
-    """Raise CallRefused (ILLEGAL_MESSAGE_KEY) if a message must not have these keys."""
+    """Raise ProxyRefusal (ILLEGAL_MESSAGE_KEY) if a message must not have these keys."""
     for key in keys:
         if not key or key.isspace():
-            raise CallRefused(
+            raise ProxyRefusal(
                 pb.ILLEGAL_MESSAGE_KEY, "key cannot be the char sequence of whitespace"
             )
         if _CONTROL.search(key):
-            raise CallRefused(pb.ILLEGAL_MESSAGE_KEY, "key cannot contain control character")
+            raise ProxyRefusal(pb.ILLEGAL_MESSAGE_KEY, "key cannot contain control character")
 
 
 def check_message_group(group: str) -> None:
-    """Raise CallRefused (ILLEGAL_MESSAGE_GROUP) if a message must not have this group."""
+    """Raise ProxyRefusal (ILLEGAL_MESSAGE_GROUP) if a message must not have this group."""
     if not group or group.isspace():
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.ILLEGAL_MESSAGE_GROUP, "message group cannot be the char sequence of whitespace"
         )
     if len(group.encode()) >= MESSAGE_GROUP_SIZE_MAX:
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.ILLEGAL_MESSAGE_GROUP,
             f"message group exceed the max size {MESSAGE_GROUP_SIZE_MAX}",
         )
     if _CONTROL.search(group):
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.ILLEGAL_MESSAGE_GROUP, "message group cannot contain control character"
         )
 
@@ -152,28 +152,28 @@ def check_properties(properties: Mapping[str, str]) -> int:
     """Return the size of the properties of the user in bytes.
 
     Raises:
-        CallRefused: ILLEGAL_MESSAGE_PROPERTY_KEY, or MESSAGE_PROPERTIES_TOO_LARGE if there are too many.
+        ProxyRefusal: ILLEGAL_MESSAGE_PROPERTY_KEY, or MESSAGE_PROPERTIES_TOO_LARGE if there are too many.
     """
     if len(properties) > PROPERTIES_MAX:
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.MESSAGE_PROPERTIES_TOO_LARGE,
             f"too many user properties, max is {PROPERTIES_MAX}",
         )
     size = 0
     for name, value in properties.items():
         if name in OF_THE_SYSTEM:
-            raise CallRefused(
+            raise ProxyRefusal(
                 pb.ILLEGAL_MESSAGE_PROPERTY_KEY, f"property is used by system: {name}"
             )
         if not name or _CONTROL.search(name):
-            raise CallRefused(
+            raise ProxyRefusal(
                 pb.ILLEGAL_MESSAGE_PROPERTY_KEY,
                 "the key of property cannot contain control character"
                 if name
                 else "the key of property cannot be empty",
             )
         if _CONTROL.search(value):
-            raise CallRefused(
+            raise ProxyRefusal(
                 pb.ILLEGAL_MESSAGE_PROPERTY_KEY,
                 "the value of property cannot contain control character",
             )
@@ -182,31 +182,31 @@ def check_properties(properties: Mapping[str, str]) -> int:
 
 
 def check_size(size: int) -> None:
-    """Raise CallRefused (MESSAGE_PROPERTIES_TOO_LARGE) if properties, tag and keys together have too many bytes."""
+    """Raise ProxyRefusal (MESSAGE_PROPERTIES_TOO_LARGE) if properties, tag and keys together have too many bytes."""
     if size > PROPERTIES_SIZE_MAX:
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.MESSAGE_PROPERTIES_TOO_LARGE,
             f"the total size of user property is too large, max is {PROPERTIES_SIZE_MAX}",
         )
 
 
 def check_invisible(invisible_ms: int, least_ms: int) -> None:
-    """Raise CallRefused (ILLEGAL_INVISIBLE_TIME) if a message must not be hidden for this time."""
+    """Raise ProxyRefusal (ILLEGAL_INVISIBLE_TIME) if a message must not be hidden for this time."""
     if invisible_ms < least_ms:
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.ILLEGAL_INVISIBLE_TIME, f"the invisibleTime is too small. min is {least_ms}"
         )
     if invisible_ms > INVISIBLE_MS_MAX:
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.ILLEGAL_INVISIBLE_TIME,
             f"the invisibleTime is too large. max is {INVISIBLE_MS_MAX}",
         )
 
 
 def milliseconds(time: Timestamp | Duration) -> int:
-    """Return a time or a duration in ms, rounded down; raise CallRefused (BAD_REQUEST) if it is out of range."""
+    """Return a time or a duration in ms, rounded down; raise ProxyRefusal (BAD_REQUEST) if it is out of range."""
     if not (abs(time.seconds) <= _SECONDS_MAX and 0 <= time.nanos <= _NANOS_MAX):
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.BAD_REQUEST,
             f"{time.seconds} seconds and {time.nanos} nanos are no valid time; nanos are 0 to {_NANOS_MAX}",
         )

@@ -8,7 +8,7 @@ from cometmq.codec.receipt import Receipt, parse_receipt
 from cometmq.model.errors import RequestError
 from cometmq.model.numbers import whole_number
 from cometmq.proxy.v2 import messaging_pb2 as pb
-from cometmq.proxy.v2.statuses import CallRefused
+from cometmq.proxy.v2.statuses import ProxyRefusal
 
 _LENGTH_MAX = 512
 
@@ -22,7 +22,7 @@ def decode_handle(text: str, broker_name: str) -> tuple[Receipt, int | None]:
     """Return the parts of a handle of this broker, and the offset in the log if it has one.
 
     Raises:
-        CallRefused: INVALID_RECEIPT_HANDLE: It is malformed, or of another broker.
+        ProxyRefusal: INVALID_RECEIPT_HANDLE: It is malformed, or of another broker.
     """
     words = text[: _LENGTH_MAX + 1].split(" ")
     try:
@@ -38,10 +38,10 @@ def decode_handle(text: str, broker_name: str) -> tuple[Receipt, int | None]:
     return receipt, whole_number(words[8]) if len(words) == 9 else None
 
 
-def expired(text: str = "receipt handle is expired") -> CallRefused:
+def expired(text: str = "receipt handle is expired") -> ProxyRefusal:
     """Return the refusal of a handle whose message is not hidden for this consumer any more."""
     return _invalid(text)
 
 
-def _invalid(text: str) -> CallRefused:
-    return CallRefused(pb.INVALID_RECEIPT_HANDLE, text)
+def _invalid(text: str) -> ProxyRefusal:
+    return ProxyRefusal(pb.INVALID_RECEIPT_HANDLE, text)

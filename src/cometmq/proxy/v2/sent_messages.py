@@ -21,7 +21,7 @@ from cometmq.proxy.v2.checks import (
     check_tag,
     milliseconds,
 )
-from cometmq.proxy.v2.statuses import CallRefused
+from cometmq.proxy.v2.statuses import ProxyRefusal
 
 TRACE_CONTEXT = "TRACE_CONTEXT"
 BORN_HOST = "__BORNHOST"
@@ -67,7 +67,7 @@ def read_message(
     """Check a message and return what the broker stores of it; `host` is the client's if the message names none.
 
     Raises:
-        CallRefused: The message is not allowed; code and text say why.
+        ProxyRefusal: The message is not allowed; code and text say why.
     """
     system, body = message.system_properties, message.body
     _check_body(body, limits)
@@ -83,7 +83,7 @@ def read_message(
         size += sum(len(key.encode()) for key in system.keys)
     check_size(size)
     if not system.message_id or system.message_id.isspace():
-        raise CallRefused(pb.ILLEGAL_MESSAGE_ID, "message id cannot be empty")
+        raise ProxyRefusal(pb.ILLEGAL_MESSAGE_ID, "message id cannot be empty")
     properties[keys_of.UNIQ_KEY] = system.message_id
     _add_transaction(properties, system, topic)
     _add_delivery(properties, system, limits, now_ms)
@@ -123,9 +123,9 @@ def type_of(properties: Mapping[str, str]) -> pb.MessageType:
 
 def _check_body(body: bytes, limits: SendLimits) -> None:
     if not body:
-        raise CallRefused(pb.MESSAGE_BODY_EMPTY, "message body cannot be empty")
+        raise ProxyRefusal(pb.MESSAGE_BODY_EMPTY, "message body cannot be empty")
     if len(body) > limits.body_size_max:
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.MESSAGE_BODY_TOO_LARGE,
             f"message body cannot exceed the max {limits.body_size_max}",
         )
@@ -137,7 +137,7 @@ def _add_transaction(
     if system.HasField("orphaned_transaction_recovery_duration"):
         seconds = milliseconds(system.orphaned_transaction_recovery_duration) // 1000
         if not 0 <= seconds <= RECOVERY_SECONDS_MAX:
-            raise CallRefused(
+            raise ProxyRefusal(
                 pb.BAD_REQUEST,
                 f"the max transaction recovery time of message is too large, max is {RECOVERY_SECONDS_MAX}",
             )
@@ -147,7 +147,7 @@ def _add_transaction(
         return
     properties[keys_of.TRAN_MSG] = "true"
     if system.HasField("delivery_timestamp"):
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
             f"a message of a transaction cannot have a delivery timestamp (topic {topic})",
         )
@@ -160,7 +160,7 @@ def _add_delivery(
         return
     deliver_ms = milliseconds(system.delivery_timestamp)
     if deliver_ms - now_ms > limits.delay_ms_max:
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.ILLEGAL_DELIVERY_TIME,
             f"the max delay time of message is too large, max is {limits.delay_ms_max}",
         )
@@ -172,24 +172,24 @@ def _add_group(properties: dict[str, str], system: pb.SystemProperties) -> None:
         check_message_group(system.message_group)
         properties[keys_of.SHARDING_KEY] = system.message_group
     if system.HasField("lite_topic"):
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.ILLEGAL_LITE_TOPIC, "this server has no lite topics; send without a lite topic"
         )
 
 
 def _check_text(properties: dict[str, str]) -> None:
-    """Raise CallRefused for a property whose value cannot be stored: the empty ones are left out, as in the broker."""
+    """Raise ProxyRefusal for a property whose value cannot be stored: the empty ones are left out, as in the broker."""
     for name in (keys_of.UNIQ_KEY, TRACE_CONTEXT, BORN_HOST):
         value = properties.get(name, "")
         if "\x01" in value or "\x02" in value:
-            raise CallRefused(
+            raise ProxyRefusal(
                 pb.ILLEGAL_MESSAGE_ID if name == keys_of.UNIQ_KEY else pb.BAD_REQUEST,
                 f"{name} cannot contain control character",
             )
 
 
 def _check_digest(system: pb.SystemProperties, body: bytes) -> None:
-    """Raise CallRefused (MESSAGE_CORRUPTED) if the body does not have its digest.
+    """Raise ProxyRefusal (MESSAGE_CORRUPTED) if the body does not have its digest.
 
     Clients write CRC32 in hexadecimal with and without leading zeros, or in decimal. Of a compressed body the digest is
     not checked, because clients differ in whether it is that of the compressed one.
@@ -208,7 +208,7 @@ def _check_digest(system: pb.SystemProperties, body: bytes) -> None:
         case _:
             return
     if given and given not in known:
-        raise CallRefused(
+        raise ProxyRefusal(
             pb.MESSAGE_CORRUPTED,
             f"the body of message {system.message_id} does not have its digest {system.body_digest.checksum[:80]}",
         )

@@ -37,7 +37,7 @@ _UNCONFIRMED = {
 OK = pb.Status(code=pb.OK, message="OK")
 
 
-class CallRefused(CometError):
+class ProxyRefusal(CometError):
     """A call, or an entry of one, that the proxy refuses with a code of its protocol."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -47,7 +47,7 @@ class CallRefused(CometError):
 
 def status_of(error: BaseException, request_code: int) -> pb.Status:
     """Return the status for an error; log an unexpected one. `request_code` names the request in texts and in the log."""
-    if isinstance(error, CallRefused):
+    if isinstance(error, ProxyRefusal):
         return status(error.code, str(error))
     if isinstance(error, RequestTimeout):
         return status(pb.PROXY_TIMEOUT, str(error))
