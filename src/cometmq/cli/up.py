@@ -32,6 +32,14 @@ Data = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the messa
 HasDashboard = Annotated[
     bool, typer.Option("--dashboard/--no-dashboard", help="Also start the dashboard.")
 ]
+GRPC_PORT = 8081
+HasGrpc = Annotated[
+    bool,
+    typer.Option(
+        "--grpc",
+        help="Also serve gRPC clients (RocketMQ 5); needs pip install 'cometmq[grpc]'.",
+    ),
+]
 Brokers = Annotated[
     int,
     typer.Option(
@@ -51,6 +59,8 @@ def up(
     dashboard_port: Port = DASHBOARD_PORT,
     has_dashboard: HasDashboard = True,
     brokers: Brokers = 1,
+    has_grpc: HasGrpc = False,
+    grpc_port: Port = GRPC_PORT,
 ) -> None:
     """Run nameserver, broker and dashboard in one process, for this machine; with --brokers, several broker processes."""
     from cometmq.embedded import AsyncEmbedded
@@ -66,8 +76,17 @@ def up(
     warnings = _idle(data, brokers)
     dashboard = dashboard_port if has_dashboard else None
     if brokers == 1:
-        one = AsyncEmbedded(data, nameserver_port=nameserver_port, broker_port=broker_port)
+        one = AsyncEmbedded(
+            data,
+            nameserver_port=nameserver_port,
+            broker_port=broker_port,
+            grpc_port=grpc_port if has_grpc else None,
+        )
         run(until_stopped(_stay_up(one, dashboard, warnings)))
+    elif has_grpc:
+        raise SettingsError(
+            "--grpc serves one broker; leave out --brokers, or give each broker a grpcServerPort"
+        )
     else:
         several = LocalCluster(
             data, brokers, nameserver_port=nameserver_port, broker_port=broker_port
@@ -144,7 +163,8 @@ def _addresses(cluster: "AsyncEmbedded | LocalCluster") -> dict[str, str]:
     from cometmq.embedded import AsyncEmbedded
 
     if isinstance(cluster, AsyncEmbedded):
-        return {"broker": cluster.broker}
+        grpc = {"gRPC": cluster.grpc_address} if cluster.grpc_address else {}
+        return {"broker": cluster.broker, **grpc}
     return {each.name: each.address for each in cluster.brokers}
 
 

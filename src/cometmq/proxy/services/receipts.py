@@ -70,8 +70,7 @@ class Receipts:
     ) -> pb.Status:
         try:
             receipt, _ = decode_handle(handle, services.parts.settings.broker_name)
-            if not self._is_held(services, receipt, topic, group) and self._is_late(receipt):
-                raise expired()
+            self._check_time(services, receipt, topic, group)
             acknowledge(services, receipt, topic, group)
         except Exception as error:  # noqa: BLE001  The other entries are acknowledged.
             return status_of(_of_handle(error), _ACK)
@@ -159,8 +158,13 @@ class Receipts:
         held = holding.find(receipt, topic, group)
         return held is not None and receipt.queue_offset in holding.offsets(held)
 
-    def _is_late(self, receipt: Receipt) -> bool:
-        return receipt.pop_time_ms + receipt.invisible_ms <= self._clock.now_ms()
+    def _check_time(
+        self, services: RoleServices, receipt: Receipt, topic: str, group: str
+    ) -> None:
+        """Raise ProxyRefusal if the message of a handle is not hidden under it any more, and its own time is over."""
+        is_late = receipt.pop_time_ms + receipt.invisible_ms <= self._clock.now_ms()
+        if is_late and not self._is_held(services, receipt, topic, group):
+            raise expired()
 
 
 def _of_handle(error: Exception) -> Exception:

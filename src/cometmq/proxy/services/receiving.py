@@ -89,7 +89,9 @@ class Receiving:
         if broker and broker != settings.broker_name:
             raise ProxyRefusal(pb.BAD_REQUEST, f"cannot find broker {broker}")
         config = groups.get(group) or GroupConfig(group)
-        queue_id = request.message_queue.id if config.orderly else ANY_QUEUE
+        # A push consumer of a group in order has a call for each queue; a simple one names any queue and means all.
+        is_of_queue = config.orderly and context.client.type == pb.PUSH_CONSUMER
+        queue_id = request.message_queue.id if is_of_queue else ANY_QUEUE
         expression = request.filter_expression
         pop = PopRequest(
             group, topic, queue_id, min(request.batch_size, BATCH_MAX), invisible_ms, poll_ms,
