@@ -13,9 +13,9 @@ from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode
 from cometmq.proxy.grpc.calls import Services, Streaming, Unary
 from cometmq.proxy.grpc.server import GrpcServer
-from cometmq.proxy.services.access import OpenGate
+from cometmq.proxy.services.access import OpenGate, SignedCallGate
 from cometmq.proxy.services.clients import GrpcClients
-from cometmq.proxy.services.methods import CallRunner, Method
+from cometmq.proxy.services.methods import CallGate, CallRunner, Method
 from cometmq.proxy.services.pulling import Pulling, get_offset, query_offset, update_offset
 from cometmq.proxy.services.receipts import Receipts
 from cometmq.proxy.services.receiving import Receiving
@@ -58,15 +58,27 @@ class LocalProxy:
         self._clients = GrpcClients(
             clock, send_check, idle_seconds=parts.settings.client_timeout_ms / 1_000
         )
-        self._runner = CallRunner(self._broker, self._clients, OpenGate(), world)
+        self._runner = CallRunner(self._broker, self._clients, self._gate(), world)
         self._renewals = Renewals(clock)
         self._clients.on_gone = self._renewals.release
         self._machines = Machines(world, "proxy")
         keeper = self._machines.keep("renewals", self._renewals.look, period_seconds=1.0)
         self._renewals.on_first = keeper.wake
-        self._server = GrpcServer(self._services(clock), clock, tls=parts.settings.server_tls())
+        self._server = GrpcServer(
+            self._services(clock),
+            clock,
+            files=[pb.DESCRIPTOR.serialized_pb],
+            tls=parts.settings.server_tls(("h2",)),
+        )
+        self._server.on_drain += [self._clients.end_calls]
         self.port = await self._server.start(self._broker.listen_host, self.port)
         _log.info("gRPC clients are served on %s:%d", self._broker.listen_host, self.port)
+
+    def _gate(self) -> CallGate:
+        gate = self._broker.role.parts.guard.gate
+        if gate is None:
+            return OpenGate()
+        return SignedCallGate(gate, is_own_machine_trusted=self._broker.is_own_machine_trusted)
 
     def _services(self, clock: Clock) -> Services:
         runner = self._runner

@@ -122,6 +122,7 @@ class GrpcClients:
         self._send_check = send_check
         self._idle_seconds = idle_seconds
         self._clients: dict[str, GrpcClient] = {}
+        self._open: dict[GrpcCall, Callable[[], None]] = {}  # What ends a call that waits.
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -142,7 +143,7 @@ class GrpcClients:
         client = self._clients.get(client_id)
         if client is None or client.is_closed:
             client = self._new(client_id, asker)
-        elif client.asker is not asker:
+        elif client.asker != asker:
             if client.asker.name != asker.name and client.asker.is_known:
                 raise ProxyRefusal(
                     pb.FORBIDDEN,
@@ -172,11 +173,15 @@ class GrpcClients:
         client = self._clients[client_id] = GrpcClient(client_id, asker, self._send_check)
         return client
 
-    def opened(self, client: GrpcClient, call: GrpcCall) -> None:
-        """Count a call that stays open for some time, until it is over."""
+    def opened(self, client: GrpcClient, call: GrpcCall, end: Callable[[], None]) -> None:
+        """Count a call that stays open for some time, until it is over; `end` answers it early, when the proxy stops."""
+        if call.is_closed:
+            return
         client.open_calls += 1
+        self._open[call] = end
 
         def over() -> None:
+            del self._open[call]
             client.open_calls -= 1
             client.seen = self._clock.monotonic()
 
@@ -198,6 +203,11 @@ class GrpcClients:
         ]
         for client in gone:
             self.terminate(client)
+
+    def end_calls(self) -> None:
+        """Answer all calls that wait, because the proxy stops."""
+        for end in list(self._open.values()):
+            end()
 
     def close(self) -> None:
         """Remove all clients, because the proxy stops."""

@@ -69,7 +69,9 @@ class Pulling:
         )  # fmt: skip
         done = partial(self._done, context, request)
         caller = CallCaller[PullAnswer](context.client, context.call, self._runner.run, done)
-        self._runner.clients.opened(context.client, context.call)
+        nothing = ProxyRefusal(pb.MESSAGE_NOT_FOUND, "no new message")
+        end = partial(refuse, self.method, context.call, nothing)
+        self._runner.clients.opened(context.client, context.call, end)
         services = context.services
         caller.answer(lambda: services.pulls.pull(wanted, caller))
         return None

@@ -143,7 +143,9 @@ class Receiving:
                 refuse(self.method, context.call, error)
 
         caller = CallCaller[PopResult](context.client, context.call, self._runner.run, done)
-        self._runner.clients.opened(context.client, context.call)
+        nothing = ProxyRefusal(pb.MESSAGE_NOT_FOUND, "no new message")
+        end = partial(refuse, self.method, context.call, nothing)
+        self._runner.clients.opened(context.client, context.call, end)
         result = yield from context.services.pop.popping.pop(pop, caller)
         if result is not None:
             yield from answer(result)

@@ -65,7 +65,7 @@ class Telemetry:
 
     def opened(self, client: GrpcClient, call: GrpcCall) -> None:
         """Count a stream as an open call of its client."""
-        self._runner.clients.opened(client, call)
+        self._runner.clients.opened(client, call, call.finish)
 
     # --- settings
 
