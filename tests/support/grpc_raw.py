@@ -64,7 +64,7 @@ class RawGrpc:
         method = self.channel.unary_unary(
             _PATH + name, type(request).SerializeToString, response.FromString
         )
-        return method(request, metadata=self.metadata, timeout=timeout)
+        return method(request, metadata=self.metadata, timeout=timeout, wait_for_ready=True)
 
     def stream(self, request: Any, *, timeout: float | None = 30) -> Any:
         """The call of a method with several responses."""
@@ -73,7 +73,7 @@ class RawGrpc:
         method = self.channel.unary_stream(
             _PATH + name, type(request).SerializeToString, response.FromString
         )
-        return method(request, metadata=self.metadata, timeout=timeout)
+        return method(request, metadata=self.metadata, timeout=timeout, wait_for_ready=True)
 
     def telemetry(self, commands: Iterator[pb.TelemetryCommand]) -> Any:
         method = self.channel.stream_stream(
