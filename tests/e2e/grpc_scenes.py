@@ -50,7 +50,8 @@ def simple(config, group, topic, expression="*"):
 
 def received(consumer, count, seconds=40, invisible=15):
     """Receive until there are so many messages, or the time is over."""
-    found, end = [], time.monotonic() + seconds
+    found: list[Message] = []
+    end = time.monotonic() + seconds
     while len(found) < count and time.monotonic() < end:
         found += consumer.receive(32, invisible)
     return found
@@ -78,7 +79,7 @@ def send_and_receive(config):
 def push(config):
     seen, all_seen = [], threading.Event()
 
-    class Listener(MessageListener):
+    class Listener(MessageListener):  # type: ignore[misc]
         def consume(self, message):
             seen.append((message.body.decode(), message.delivery_attempt))
             if len(seen) >= 21:
@@ -103,7 +104,7 @@ def fifo(config):
     for number in range(6):
         sender.send(message("steps", str(number), message_group="one"))
     consumer = simple(config, "walkers", "steps")
-    found = []
+    found: list[str] = []
     end = time.monotonic() + 40
     while len(found) < 6 and time.monotonic() < end:
         for each in consumer.receive(2, 15):
@@ -131,7 +132,7 @@ def delay(config):
 
 
 def transactions(config):
-    class Checker(TransactionChecker):
+    class Checker(TransactionChecker):  # type: ignore[misc]
         def check(self, message):
             say(asked=message.body.decode())
             return TransactionResolution.COMMIT
@@ -145,7 +146,7 @@ def transactions(config):
         elif body == "rolled back":
             transaction.rollback()
     consumer = simple(config, "payers", "payments")
-    bodies = []
+    bodies: list[str] = []
     end = time.monotonic() + 50
     while len(bodies) < 2 and time.monotonic() < end:
         for each in consumer.receive(32, 15):

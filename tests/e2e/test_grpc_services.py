@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import grpc
 import pytest
@@ -15,7 +16,7 @@ from cometmq.model.group import GroupConfig
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from tests.support.grpc_raw import RawGrpc, resource, seconds
 
-_TOPICS = {
+_TOPICS: dict[str, dict[str, str]] = {
     "plain": {}, "steps": {"message.type": "FIFO"}, "later": {"message.type": "DELAY"},
     "pays": {"message.type": "TRANSACTION"}, "mixed": {"message.type": "MIXED"},
 }  # fmt: skip
@@ -144,7 +145,7 @@ def test_a_call_without_messages_or_of_two_topics_is_refused(client):
 def test_a_call_without_a_client_id_is_refused(cluster):
     with RawGrpc(cluster.grpc_address, client_id=None) as client:
         for request in (
-            pb.QueryRouteRequest(topic=resource("plain")), pb.HeartbeatRequest(client_type=1),
+            pb.QueryRouteRequest(topic=resource("plain")), pb.HeartbeatRequest(client_type=pb.PRODUCER),
         ):  # fmt: skip
             status = client.call(request).status
             assert status == pb.Status(
@@ -152,7 +153,7 @@ def test_a_call_without_a_client_id_is_refused(cluster):
             )
 
 
-def test_what_is_no_message_is_refused_and_lite_topics_are_unknown(client, cluster):
+def test_what_is_no_message_is_refused_and_other_methods_are_unknown(client, cluster):
     bytes_of = client.channel.unary_unary("/apache.rocketmq.v2.MessagingService/SendMessage")
     answer = pb.SendMessageResponse.FromString(
         bytes_of(b"\xff\xff\xff", metadata=client.metadata)
@@ -162,9 +163,13 @@ def test_what_is_no_message_is_refused_and_lite_topics_are_unknown(client, clust
     with pytest.raises(grpc.RpcError) as raised:
         client.call(pb.SyncLiteSubscriptionRequest())
     assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    admin = client.channel.unary_unary("/apache.rocketmq.v2.Admin/QueryMessage")
+    with pytest.raises(grpc.RpcError) as raised:
+        admin(b"", metadata=client.metadata)
+    assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-_BAD_RECEIVES = {
+_BAD_RECEIVES: dict[str, tuple[dict[str, Any], int]] = {
     "system group": ({"group": "CID_RMQ_SYS_TRANS"}, pb.ILLEGAL_CONSUMER_GROUP),
     "batch": ({"batch_size": 0, "count": 0}, pb.BAD_REQUEST),
     "short": ({"invisible_duration": seconds(9)}, pb.ILLEGAL_INVISIBLE_TIME),
@@ -179,7 +184,8 @@ _BAD_RECEIVES = {
 @pytest.mark.parametrize("name", _BAD_RECEIVES)
 def test_a_bad_receive_is_refused(client, name):
     more, code = _BAD_RECEIVES[name]
-    status, found = client.receive("plain", **{"group": "bad", **more})
+    wanted: dict[str, Any] = {"group": "bad", **more}
+    status, found = client.receive("plain", **wanted)
     assert (status.code, found) == (code, []), status
 
 

@@ -33,6 +33,7 @@ HasDashboard = Annotated[
     bool, typer.Option("--dashboard/--no-dashboard", help="Also start the dashboard.")
 ]
 GRPC_PORT = 8081
+_ONE_GRPC = "--grpc serves one broker; leave out --brokers, or start brokers of your own with a grpcServerPort each"
 HasGrpc = Annotated[
     bool,
     typer.Option(
@@ -66,13 +67,10 @@ def up(
     from cometmq.embedded import AsyncEmbedded
     from cometmq.embedded.several import LocalCluster
     from cometmq.net.loop import run
-    from cometmq.process.descriptors import raise_limit
-    from cometmq.process.log_file import ProgramLog
-    from cometmq.process.program_log import LogLevel
 
-    raise_limit()
-    line_format = "%(levelname)s %(name)s: %(message)s"
-    ProgramLog(os.environ, LogLevel.warning, line_format=line_format, has_audit=False)
+    _prepare()
+    if has_grpc and brokers > 1:
+        raise SettingsError(_ONE_GRPC)
     warnings = _idle(data, brokers)
     dashboard = dashboard_port if has_dashboard else None
     if brokers == 1:
@@ -83,10 +81,6 @@ def up(
             grpc_port=grpc_port if has_grpc else None,
         )
         run(until_stopped(_stay_up(one, dashboard, warnings)))
-    elif has_grpc:
-        raise SettingsError(
-            "--grpc serves one broker; leave out --brokers, or give each broker a grpcServerPort"
-        )
     else:
         several = LocalCluster(
             data, brokers, nameserver_port=nameserver_port, broker_port=broker_port
@@ -95,6 +89,17 @@ def up(
         if failed := several.failed():
             raise NetError(f"{', '.join(failed)}; the messages are in {data}")
     notes().print(f"Stopped cleanly; the messages are in {data}.")
+
+
+def _prepare() -> None:
+    """Raise the limit of descriptors, and let the log write warnings to stderr."""
+    from cometmq.process.descriptors import raise_limit
+    from cometmq.process.log_file import ProgramLog
+    from cometmq.process.program_log import LogLevel
+
+    raise_limit()
+    line_format = "%(levelname)s %(name)s: %(message)s"
+    ProgramLog(os.environ, LogLevel.warning, line_format=line_format, has_audit=False)
 
 
 def _idle(data: Path, count: int) -> list[str]:

@@ -22,7 +22,7 @@ from cometmq.proxy.services.receiving import Receiving
 from cometmq.proxy.services.renewals import Renewals
 from cometmq.proxy.services.routes import Routes
 from cometmq.proxy.services.sending import Sending
-from cometmq.proxy.services.telemetry import Telemetry
+from cometmq.proxy.services.telemetry import ClientTelemetry
 from cometmq.proxy.services.transactions import end_transaction, recall_message, send_check
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.steps.on_loop import LoopWorld, Machines
@@ -82,7 +82,7 @@ class LocalProxy:
 
     def _services(self, clock: Clock) -> Services:
         runner = self._runner
-        telemetry = Telemetry(runner, clock)
+        telemetry = ClientTelemetry(runner, clock)
         settings = self._broker.settings
         routes, receipts = Routes(self._access_address), Receipts(clock)
         sending = Sending(telemetry, clock, broker_name=settings.broker_name)

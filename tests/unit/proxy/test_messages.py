@@ -53,7 +53,7 @@ def _methods(file):
 
 @pytest.mark.parametrize("part", [_messages, _enums, _methods])
 def test_messages_are_those_of_the_official_client(part):
-    theirs = {}
+    theirs: dict[str, object] = {}
     for file in _THEIRS:
         theirs |= part(file)
     found = part(ours.DESCRIPTOR)

@@ -221,8 +221,8 @@ def _bury(services: RoleServices, pop: PopRequest, dead: Sequence[Delivery]) -> 
             acknowledge(services, each.receipt, pop.topic, pop.consumer_group)
         except (CometError, OSError) as error:
             _log.warning(
-                "a message that group %s has tried %d times is no dead letter yet: %s",
-                pop.consumer_group, each.attempt - 1, error,
+                "a message that group %s has tried too often is no dead letter yet: %s",
+                pop.consumer_group, error,
             )  # fmt: skip
 
 

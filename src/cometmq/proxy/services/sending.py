@@ -22,7 +22,7 @@ from cometmq.proxy.services.access import topic_accesses
 from cometmq.proxy.services.methods import CallContext
 from cometmq.proxy.services.role_services import RoleServices
 from cometmq.proxy.services.routes import ANY_QUEUE, check_type, topic_of
-from cometmq.proxy.services.telemetry import Telemetry
+from cometmq.proxy.services.telemetry import ClientTelemetry
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import topic_name
 from cometmq.proxy.v2.group_queues import queue_of_group
@@ -73,7 +73,7 @@ class _SendAnswer:
             self._call.finish()
 
 
-class _Sender(NamedTuple):
+class _CallOrigin(NamedTuple):
     """The client that a send comes from, as admission sees it."""
 
     host: bytes
@@ -83,7 +83,7 @@ class _Sender(NamedTuple):
 class Sending:
     """The method SendMessage; receives the results of its sends as a `SendCaller`."""
 
-    def __init__(self, telemetry: Telemetry, clock: Clock, *, broker_name: str) -> None:
+    def __init__(self, telemetry: ClientTelemetry, clock: Clock, *, broker_name: str) -> None:
         self._telemetry = telemetry
         self._clock = clock
         self._broker_name = broker_name
@@ -123,7 +123,7 @@ class Sending:
     def _put(self, context: CallContext, topic: TopicConfig, sent: list[SentMessage]) -> None:
         """Queue the messages of a call, which are stored at the end of this iteration of the loop."""
         services = context.services
-        sender = _Sender(encode_host(context.client.address), context.client.address)
+        sender = _CallOrigin(encode_host(context.client.address), context.client.address)
         answer = _SendAnswer(context.call, len(sent))
         for index, each in enumerate(sent):
             try:

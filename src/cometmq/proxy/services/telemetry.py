@@ -52,7 +52,7 @@ _CONSUMERS = {
 _CLIENT_FAULTS = range(40_000, 50_000)
 
 
-class Telemetry:
+class ClientTelemetry:
     """The settings of clients, and their membership in groups."""
 
     def __init__(self, runner: CallRunner, clock: Clock) -> None:
@@ -191,7 +191,7 @@ class Telemetry:
 class TelemetryStream(CallStream):
     """The stream of telemetry of one client."""
 
-    def __init__(self, telemetry: Telemetry, call: GrpcCall) -> None:
+    def __init__(self, telemetry: ClientTelemetry, call: GrpcCall) -> None:
         self._telemetry = telemetry
         self._call = call
         self._client: GrpcClient | None = None

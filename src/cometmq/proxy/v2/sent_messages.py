@@ -93,10 +93,7 @@ def read_message(
     if system.trace_context:
         properties[TRACE_CONTEXT] = system.trace_context
     properties[BORN_HOST] = system.born_host[:_BORN_HOST_LENGTH_MAX] or host
-    born_ms = now_ms
-    if system.HasField("born_timestamp"):
-        born_ms = milliseconds(system.born_timestamp)
-        properties[keys_of.BORN_TIMESTAMP] = str(born_ms)
+    born_ms = _add_born_time(properties, system, now_ms)
     if system.HasField("priority"):
         properties[PRIORITY] = str(system.priority)
     _check_text(properties)
@@ -129,6 +126,14 @@ def _check_body(body: bytes, limits: SendLimits) -> None:
             pb.MESSAGE_BODY_TOO_LARGE,
             f"message body cannot exceed the max {limits.body_size_max}",
         )
+
+
+def _add_born_time(properties: dict[str, str], system: pb.SystemProperties, now_ms: int) -> int:
+    if not system.HasField("born_timestamp"):
+        return now_ms
+    born_ms = milliseconds(system.born_timestamp)
+    properties[keys_of.BORN_TIMESTAMP] = str(born_ms)
+    return born_ms
 
 
 def _add_transaction(
