@@ -14,7 +14,7 @@ from cometmq.model.codes import RequestCode
 from cometmq.proxy.grpc.calls import Services, Streaming, Unary
 from cometmq.proxy.grpc.server import GrpcServer
 from cometmq.proxy.services.access import OpenGate, SignedCallGate
-from cometmq.proxy.services.clients import GrpcClients
+from cometmq.proxy.services.clients import EXPIRE_SECONDS, GrpcClients
 from cometmq.proxy.services.methods import CallGate, CallRunner, Method
 from cometmq.proxy.services.pulling import Pulling, get_offset, query_offset, update_offset
 from cometmq.proxy.services.receipts import Receipts
@@ -64,6 +64,7 @@ class LocalProxy:
         self._machines = Machines(world, "proxy")
         keeper = self._machines.keep("renewals", self._renewals.look, period_seconds=1.0)
         self._renewals.on_first = keeper.wake
+        self._machines.keep("clients", self._clients.expire, first_seconds=EXPIRE_SECONDS)
         self._server = GrpcServer(
             self._services(clock),
             clock,

@@ -20,7 +20,7 @@ async def start_proxy(broker: Broker, port: int | None = None) -> "LocalProxy | 
         port: The port, 0 for any free one; None: that of the settings (grpcServerPort), where 0 means no proxy.
 
     Raises:
-        SettingsError: A package that the proxy needs is not installed, or grpcAccessAddr is no address.
+        SettingsError: A package that the proxy needs is not installed.
         NetError: The port cannot be opened.
     """
     settings = broker.settings

@@ -15,6 +15,7 @@ from cometmq.model.codes import VERSION, Language, RequestCode, request_name
 from cometmq.model.errors import RequestTimeout
 from cometmq.model.rights import Asker
 from cometmq.model.subscription import Subscription
+from cometmq.net.own_machine import plain_ip
 from cometmq.proxy.grpc.calls import GrpcCall
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import CLIENT_ID_LENGTH_MAX
@@ -27,6 +28,7 @@ CLIENTS_MAX = 20_000
 # are delivered to others. Clients send a heartbeat every 10 s.
 ALONE_SECONDS = 12.0
 SILENT_SECONDS = 35.0
+EXPIRE_SECONDS = 10.0
 
 _LANGUAGES = {
     "JAVA": Language.JAVA, "CPP": Language.CPP, "DOT_NET": Language.DOTNET,
@@ -150,8 +152,7 @@ class GrpcClients:
                     f"client id {client_id[:128]} belongs to a client of another user",
                 )
             client.asker = asker
-        host, port = call.remote
-        client.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        client.address = _address(*call.remote)
         client.language = _LANGUAGES.get(metadata.get(LANGUAGE, ""), Language.OTHER)
         client.version = _ordinal(metadata.get(CLIENT_VERSION, ""))
         client.seen = client.called = self._clock.monotonic()
@@ -193,8 +194,8 @@ class GrpcClients:
         self.on_gone(client)
         client.close()
 
-    def expire(self) -> None:
-        """Forget the clients that are silent for too long."""
+    def expire(self) -> float:
+        """Forget the clients that are silent for too long; return the seconds to the next call."""
         oldest = self._clock.monotonic() - self._idle_seconds
         gone: Iterable[GrpcClient] = [
             each
@@ -203,6 +204,7 @@ class GrpcClients:
         ]
         for client in gone:
             self.terminate(client)
+        return EXPIRE_SECONDS
 
     def end_calls(self) -> None:
         """Answer all calls that wait, because the proxy stops."""
@@ -214,6 +216,11 @@ class GrpcClients:
         for client in list(self._clients.values()):
             client.close()
         self._clients.clear()
+
+
+def _address(host: str, port: int) -> str:
+    ip = plain_ip(host) if ":" in host else host
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
 
 def _ordinal(text: str) -> int:

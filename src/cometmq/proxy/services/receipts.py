@@ -25,7 +25,7 @@ from cometmq.proxy.v2.receipt_handles import decode_handle, encode_handle, expir
 from cometmq.proxy.v2.statuses import OK, ProxyRefusal, status, status_of
 from cometmq.steps.steps import Steps, elsewhere
 
-ENTRIES_MAX = 1_024
+ENTRIES_MAX = 256
 _ACK = RequestCode.ACK_MESSAGE
 # Answers of the broker that mean that a handle is not that of a message which is hidden now.
 _OF_HANDLES = (

@@ -13,7 +13,8 @@ from itertools import count
 
 from cometmq.broker.pop.holding import HeldMessages
 from cometmq.model.clock import Clock
-from cometmq.model.errors import StoreError
+from cometmq.model.errors import CometError
+from cometmq.model.text import printable
 from cometmq.proxy.services.clients import GrpcClient
 from cometmq.proxy.services.role_services import RoleServices
 
@@ -115,7 +116,7 @@ class Renewals:
         for client in [each for each in self._of if not each.is_online(now)]:
             _log.info(
                 "client %s is gone; the messages that it held are delivered to others",
-                client.client_id[:128],
+                printable(client.client_id[:128]),
             )
             self.release(client)
         while self._due and self._due[0][0] <= now:
@@ -133,7 +134,7 @@ class Renewals:
         renewed.times += 1
         try:
             renewed.services.pop.holding.extend(renewed.held, int(seconds * 1_000))
-        except StoreError as error:
+        except CometError as error:
             _log.warning("messages are hidden for longer, but only until a restart: %s", error)
         self._again_at(renewed, now + seconds)
 

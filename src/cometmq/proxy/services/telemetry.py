@@ -36,8 +36,9 @@ _log = logging.getLogger(__name__)
 
 BATCH_MAX = 32
 POLL_SECONDS = 20
-# Topics of one client; its settings are kept.
+# Topics and groups of one client, which are kept.
 TOPICS_MAX = 1_000
+GROUPS_MAX = 100
 PRODUCER_ATTEMPTS = 3
 _PRODUCER_BACKOFF_MS = (10, 1_000, 2.0)  # First, longest, factor.
 # The pauses of a group without a policy of its own (CustomizedRetryPolicy of RocketMQ), seconds.
@@ -99,7 +100,7 @@ class ClientTelemetry:
         names = _topics(publishing.topics)
         for name in names:
             context.gate.check(context.asker, Right.WRITER, topic_accesses(name, Action.PUB))
-        context.client.topics.update(names)
+        context.client.topics = set(names)
         first_ms, longest_ms, factor = _PRODUCER_BACKOFF_MS
         answer.backoff_policy.max_attempts = PRODUCER_ATTEMPTS
         backoff = answer.backoff_policy.exponential_backoff
@@ -119,6 +120,7 @@ class ClientTelemetry:
         names = _topics([entry.topic for entry in entries])
         for name in names:
             context.gate.check(context.asker, Right.READER, topic_accesses(name, Action.SUB))
+        _check_room(context.client, group)
         context.client.subscriptions[group] = tuple(
             _subscription(name, entry.expression, self._clock.now_ms())
             for name, entry in zip(names, entries, strict=True)
@@ -143,9 +145,9 @@ class ClientTelemetry:
         if request.HasField("group") and request.client_type != pb.PRODUCER:
             group = group_name(request.group)
             context.gate.check(context.asker, Right.READER, group_access(group))
+            _check_room(client, group)
             client.subscriptions.setdefault(group, ())
         self._register(context)
-        self._runner.clients.expire()
         return pb.HeartbeatResponse(status=OK)
 
     def terminate(
@@ -261,6 +263,13 @@ def backoff_of(group: GroupConfig) -> pb.RetryPolicy:
 def _number(value: object, default: int) -> int:
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return value if is_number and 0 < value < 1 << 40 else default  # type: ignore[operator,return-value]
+
+
+def _check_room(client: GrpcClient, group: str) -> None:
+    if len(client.subscriptions) >= GROUPS_MAX and group not in client.subscriptions:
+        raise ProxyRefusal(
+            pb.BAD_REQUEST, f"a client can be in at most {GROUPS_MAX} consumer groups"
+        )
 
 
 def _topics(resources: Sequence[pb.Resource]) -> list[str]:
