@@ -21,6 +21,7 @@ from cometmq.model.address import (
     metrics_claim,
     split_address,
 )
+from cometmq.model.errors import SettingsError
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.file_chain import FileChain
 from cometmq.store.folder_check import check_writable
