@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import queue
 import time
 from collections.abc import Iterator
@@ -10,7 +11,8 @@ from typing import Any
 import grpc
 import pytest
 
-from cometmq import Admin
+from cometmq import Admin, Message, Producer, ProducerSettings, PullConsumer
+from cometmq.codec.compression import Compression
 from cometmq.embedded import Embedded
 from cometmq.model.group import GroupConfig
 from cometmq.proxy.v2 import messaging_pb2 as pb
@@ -511,3 +513,61 @@ def test_a_message_that_arrives_wakes_a_call(client, topic):
     parts = list(waiting)
     assert [each.message.body for each in parts if each.HasField("message")] == [b"awake"]
     assert time.monotonic() - began < 4
+
+
+# --- clients of both protocols, and namespaces
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_what_a_remoting_client_sends_compressed_arrives_plain(
+    client, topic, cluster, compression
+):
+    settings = ProducerSettings(compress_over=10, compression=compression)
+    body = b"long enough " * 1_000
+    with Producer(cluster.nameserver, settings=settings) as producer:
+        producer.send(Message(topic, body, tag="t", keys=("k",), properties={"a": "b"}))
+    _, [found] = client.receive(topic)
+    system = found.system_properties
+    assert (found.body, system.body_encoding) == (body, pb.IDENTITY)
+    assert (system.tag, list(system.keys), dict(found.user_properties)) == (
+        "t",
+        ["k"],
+        {"a": "b"},
+    )
+
+
+def test_what_a_grpc_client_sends_a_remoting_client_receives(client, topic, cluster):
+    made = client.message(topic, b"across", tag="t", keys=["k1", "k2"])
+    made.user_properties["a"] = "b"
+    client.send(made)
+    with PullConsumer(cluster.nameserver, group="remoting") as consumer:
+        consumer.subscribe(topic)
+        [found] = consumer.receive(wait_ms=10_000)
+    assert (found.body, found.tag, tuple(found.keys)) == (b"across", "t", ("k1", "k2"))
+    assert found.properties["a"] == "b"
+    assert found.message_id == made.system_properties.message_id
+
+
+def test_a_body_that_a_client_compressed_with_gzip_is_passed_on(client, topic):
+    body = gzip.compress(b"squeezed")
+    client.send(client.message(topic, body, body_encoding=pb.GZIP))
+    _, [found] = client.receive(topic)
+    assert (found.body, found.system_properties.body_encoding) == (body, pb.GZIP)
+
+
+def test_topics_of_namespaces_are_apart(client, cluster):
+    with Admin(cluster.nameserver) as admin:
+        admin.create_topic("shop%orders", queues=1)
+        admin.create_topic("orders", queues=1)
+    made = client.message("orders", b"of the shop")
+    made.topic.resource_namespace = "shop"
+    assert client.send(made).status.code == pb.OK
+    asked = client.receive_request("orders")
+    asked.message_queue.topic.resource_namespace = asked.group.resource_namespace = "shop"
+    parts = list(client.stream(asked))
+    [found] = [each.message for each in parts if each.HasField("message")]
+    assert found.topic == resource("orders", "shop")
+    assert found.body == b"of the shop"
+    assert client.receive("orders", timeout=6)[1] == []
+    bad = pb.QueryRouteRequest(topic=resource("orders", "a.b"))
+    assert client.call(bad).status.code == pb.ILLEGAL_TOPIC
