@@ -99,6 +99,64 @@ def push(config):
     sender.shutdown()
 
 
+def push_in_order(config):
+    seen, all_seen = [], threading.Event()
+
+    class Listener(MessageListener):  # type: ignore[misc]
+        def consume(self, message):
+            body = message.body.decode()
+            is_failure = body == "a2" and ["a2", False] not in seen
+            seen.append([body, not is_failure])
+            if len(seen) == 11:
+                all_seen.set()
+            return ConsumeResult.FAILURE if is_failure else ConsumeResult.SUCCESS
+
+    sender = producer(config, "marches")
+    for number in range(5):
+        for group in "ab":
+            sender.send(message("marches", f"{group}{number}", message_group=group))
+    consumer = PushConsumer(config, "marchers", Listener(), {"marches": FilterExpression("*")})
+    consumer.startup()
+    all_seen.wait(60)
+    time.sleep(1)
+    say(seen=seen)
+    consumer.shutdown()
+    sender.shutdown()
+
+
+def push_over_a_kill(config):
+    """Send and consume until 200 different messages were consumed; the broker is killed meanwhile."""
+    seen: set[str] = set()
+    sent: set[str] = set()
+
+    class Listener(MessageListener):  # type: ignore[misc]
+        def consume(self, message):
+            seen.add(message.body.decode())
+            return ConsumeResult.SUCCESS
+
+    consumer = PushConsumer(config, "survivors", Listener(), {"pushed": FilterExpression("*")})
+    consumer.startup()
+    sender = producer(config, "pushed")
+    end = time.monotonic() + 80
+    number = 0
+    while len(sent) < 200 and time.monotonic() < end:
+        try:
+            sender.send(message("pushed", f"k{number}"))
+        except Exception:
+            time.sleep(0.2)
+            continue
+        sent.add(f"k{number}")
+        number += 1
+        if number == 50:
+            say(ready=True)
+            time.sleep(1)
+    while not sent <= seen and time.monotonic() < end:
+        time.sleep(0.2)
+    say(sent=len(sent), lost=sorted(sent - seen))
+    consumer.shutdown()
+    sender.shutdown()
+
+
 def fifo(config):
     sender = producer(config, "steps")
     for number in range(6):

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from cometmq import Admin
+from tests.support import processes
 from tests.support.command_line import Running, run
+from tests.support.processes import free_port
 
 _SCENES = Path(__file__).with_name("grpc_scenes.py")
 _SECONDS = 100
@@ -61,9 +64,15 @@ def cluster(tmp_path_factory) -> Iterator[GrpcCluster]:
     with GrpcCluster(tmp_path_factory.mktemp("grpc")) as made:
         for topic in ("greetings", "pushed", "changed"):
             made.command("topic", "create", topic, "--queues", "2")
-        for topic, kind in (("steps", "FIFO"), ("later", "DELAY"), ("payments", "TRANSACTION")):
+        for topic, kind in (
+            ("steps", "FIFO"),
+            ("marches", "FIFO"),
+            ("later", "DELAY"),
+            ("payments", "TRANSACTION"),
+        ):
             made.command("topic", "create", topic, "--attribute", f"message.type={kind}")
-        made.command("group", "create", "walkers", "--orderly")
+        for group in ("walkers", "marchers"):
+            made.command("group", "create", group, "--orderly")
         made.command(
             "cluster", "config", "broker-a", "--set", "transactionTimeOut=1000", "--set",
             "transactionCheckInterval=1000", "--set", "recallMessageEnable=true",
@@ -116,3 +125,36 @@ def test_a_handle_is_void_after_a_change_of_its_time(cluster):
 def test_a_missing_topic_is_named(cluster):
     [said] = cluster.scene("wrong")
     assert "missing" in said["refused"]
+
+
+def test_a_push_consumer_in_order_tries_a_failed_message_again_before_the_next(cluster):
+    [said] = cluster.scene("push_in_order")
+    of_a = [each for each in said["seen"] if each[0].startswith("a")]
+    of_b = [each for each in said["seen"] if each[0].startswith("b")]
+    assert of_a == [
+        ["a0", True], ["a1", True], ["a2", False], ["a2", True], ["a3", True], ["a4", True],
+    ]  # fmt: skip
+    assert of_b == [[f"b{number}", True] for number in range(5)]
+
+
+def test_clients_go_on_after_a_kill_of_their_broker_and_lose_nothing(tmp_path):
+    port = free_port()
+    with processes.nameserver(tmp_path / "nameserver") as names:
+        settings = {"grpcServerPort": port}
+        broker = processes.broker(tmp_path / "broker", names.address, settings=settings)
+        broker.is_ready = broker.has_booted
+        with broker:
+            with Admin(names.address) as admin:
+                admin.create_topic("pushed", queues=2)
+            scene = subprocess.Popen(
+                [sys.executable, str(_SCENES), "push_over_a_kill", f"127.0.0.1:{port}"],
+                stdout=subprocess.PIPE,
+                env={**os.environ, "HOME": str(tmp_path)},
+            )
+            with scene:
+                assert scene.stdout is not None
+                assert json.loads(scene.stdout.readline()) == {"ready": True}
+                broker.kill()
+                broker.start()
+                said = json.loads(scene.stdout.readline())
+    assert said == {"sent": 200, "lost": []}
