@@ -48,7 +48,7 @@ def test_calls_need_a_signature_and_the_rights_of_their_user(tmp_path):
                 status = other.call(pb.QueryRouteRequest(topic=resource("orders"))).status
             assert status.code == pb.FORBIDDEN
         log = broker.log.read_text()
-        assert "SendMessage" in log
+        assert "refused SendMessage of user the-seller" in log
         assert CANARY not in log
 
 

@@ -33,7 +33,7 @@ class OpenGate:
         """Return the asker that has all rights."""
         return EVERYBODY
 
-    def check(self, _asker: Asker, _right: Right, *_accesses: Access) -> None:
+    def check(self, _call: GrpcCall, _asker: Asker, _right: Right, *_accesses: Access) -> None:
         """Allow everything."""
 
 
@@ -60,7 +60,7 @@ class SignedCallGate:
         try:
             return self._gate.asker_of_call(name, is_signed, self._sender(call))
         except GateRefusal as error:
-            self._refuse(call, error)
+            self._note(call, error.user, error.why)
             raise ProxyRefusal(pb.UNAUTHORIZED, error.why) from None
 
     def _sender(self, call: GrpcCall) -> CallSender:
@@ -68,23 +68,24 @@ class SignedCallGate:
         is_own = self._is_own_machine_trusted and is_own_machine(ip, plain_ip(call.local[0]))
         return CallSender(ip, network_of(ip, is_own=is_own), is_own)
 
-    def _refuse(self, call: GrpcCall, error: GateRefusal) -> None:
-        host, port = call.remote
-        note(
-            "refused", call.method, user=error.user, address=f"{host}:{port}", reason=error.why,
-            is_counted=True,
-        )  # fmt: skip
-
-    def check(self, asker: Asker, right: Right, *accesses: Access) -> None:
-        """Raise ProxyRefusal (UNAUTHORIZED) unless a user has all of these accesses."""
+    def check(self, call: GrpcCall, asker: Asker, right: Right, *accesses: Access) -> None:
+        """Raise ProxyRefusal (UNAUTHORIZED) unless the user who sent a call has all of these accesses."""
         for access in accesses:
             if not asker.may(access, right):
                 actions = " or ".join(sorted(each.value for each in access.actions))
+                why = f"no right {actions} on {access.resource.value} {access.name}; grant it, or use another user"
+                self._note(call, asker.name, why)
                 raise ProxyRefusal(
-                    pb.UNAUTHORIZED,
-                    f"user {asker.name} has no right {actions} on {access.resource.value} {access.name}; grant it, "
-                    "or use another user",
+                    pb.UNAUTHORIZED, f"{call.method} of user {asker.name}: {why}"
                 )
+
+    def _note(self, call: GrpcCall, user: str | None, why: str) -> None:
+        """Write a refusal into the audit log."""
+        host, port = call.remote
+        note(
+            "refused", call.method, user=user, address=f"{host}:{port}", reason=why,
+            is_counted=True,
+        )  # fmt: skip
 
 
 def topic_accesses(name: str, *actions: Action) -> Access:

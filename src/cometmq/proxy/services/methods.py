@@ -37,8 +37,8 @@ class CallGate(Protocol):
         """Return the sender of a call; raise ProxyRefusal (UNAUTHORIZED) if the sender is unknown."""
         ...
 
-    def check(self, asker: Asker, right: Right, *accesses: Access) -> None:
-        """Raise ProxyRefusal (UNAUTHORIZED) if a sender lacks a right."""
+    def check(self, call: GrpcCall, asker: Asker, right: Right, *accesses: Access) -> None:
+        """Raise ProxyRefusal (UNAUTHORIZED) if the sender of a call lacks a right."""
         ...
 
 
@@ -58,6 +58,10 @@ class CallContext(NamedTuple):
     asker: Asker
     services: RoleServices
     gate: CallGate
+
+    def check(self, right: Right, *accesses: Access) -> None:
+        """Raise ProxyRefusal (UNAUTHORIZED) if the user lacks the right to one of these accesses."""
+        self.gate.check(self.call, self.asker, right, *accesses)
 
 
 # The work of a method: gets the call and its request; returns the response, steps that return it, or None if the call

@@ -48,9 +48,7 @@ class Pulling:
         """Read messages of a queue from an offset on; waits for some if there are none yet."""
         topic, queue_id = _queue(context, request.message_queue)
         group = group_name(request.group)
-        context.gate.check(
-            context.asker, Right.READER, topic_accesses(topic, Action.SUB), group_access(group)
-        )
+        context.check(Right.READER, topic_accesses(topic, Action.SUB), group_access(group))
         if request.batch_size <= 0:
             raise ProxyRefusal(
                 pb.BAD_REQUEST, f"batch_size must be 1 or more, not {request.batch_size}"
@@ -117,8 +115,7 @@ def update_offset(
 ) -> pb.UpdateOffsetResponse:
     """Commit the offset of a group in a queue."""
     (topic, queue_id), group = _queue(context, request.message_queue), group_name(request.group)
-    context.gate.check(
-        context.asker,
+    context.check(
         Right.READER,
         topic_accesses(topic, Action.SUB, Action.UPDATE),
         group_access(group),
@@ -134,8 +131,7 @@ def update_offset(
 def get_offset(context: CallContext, request: pb.GetOffsetRequest) -> Steps[Message]:
     """Return the offset that a group has committed in a queue; OFFSET_NOT_FOUND without one."""
     (topic, queue_id), group = _queue(context, request.message_queue), group_name(request.group)
-    context.gate.check(
-        context.asker,
+    context.check(
         Right.READER,
         topic_accesses(topic, Action.SUB, Action.GET),
         group_access(group),
@@ -149,9 +145,7 @@ def get_offset(context: CallContext, request: pb.GetOffsetRequest) -> Steps[Mess
 def query_offset(context: CallContext, request: pb.QueryOffsetRequest) -> Steps[Message]:
     """Return the first or last offset of a queue, or that of the first message stored at or after a time."""
     topic, queue_id = _queue(context, request.message_queue)
-    context.gate.check(
-        context.asker, Right.READER, topic_accesses(topic, Action.SUB, Action.GET)
-    )
+    context.check(Right.READER, topic_accesses(topic, Action.SUB, Action.GET))
     offsets = context.services.queue_offsets
     if request.query_offset_policy == pb.TIMESTAMP:
         if not request.HasField("timestamp"):

@@ -142,8 +142,7 @@ class Receipts:
         self, context: CallContext, topic: pb.Resource, group: pb.Resource
     ) -> tuple[str, str]:
         names = topic_name(topic), group_name(group)
-        context.gate.check(
-            context.asker,
+        context.check(
             Right.READER,
             topic_accesses(names[0], Action.SUB),
             group_access(names[1]),

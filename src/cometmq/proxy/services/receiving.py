@@ -73,9 +73,7 @@ class Receiving:
         """Pop messages; the call is answered when there are some, or its time is over."""
         poll_ms = self._poll_ms(context, request)
         topic, group = topic_name(request.message_queue.topic), group_name(request.group)
-        context.gate.check(
-            context.asker, Right.READER, topic_accesses(topic, Action.SUB), group_access(group)
-        )
+        context.check(Right.READER, topic_accesses(topic, Action.SUB), group_access(group))
         invisible_ms = RENEWED_MS
         if not request.auto_renew:
             invisible_ms = milliseconds(request.invisible_duration)

@@ -42,8 +42,7 @@ class Routes:
     ) -> pb.QueryRouteResponse:
         """Return the queues of a topic, with what may be done with them and the types of messages that they accept."""
         name = topic_name(request.topic)
-        context.gate.check(
-            context.asker,
+        context.check(
             Right.ANYBODY,
             topic_accesses(name, Action.PUB, Action.SUB, Action.GET),
         )
@@ -63,9 +62,7 @@ class Routes:
     ) -> pb.QueryAssignmentResponse:
         """Return the queues that a consumer receives from: each for a group in order, else one that stands for all."""
         name, group = topic_name(request.topic), group_name(request.group)
-        context.gate.check(
-            context.asker, Right.READER, topic_accesses(name, Action.SUB), group_access(group)
-        )
+        context.check(Right.READER, topic_accesses(name, Action.SUB), group_access(group))
         parts = context.services.parts
         topic = topic_of(parts, name)
         if not is_readable(topic.perm & parts.settings.perm):

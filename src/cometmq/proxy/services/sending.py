@@ -104,7 +104,7 @@ class Sending:
         name = topic_name(messages[0].topic)
         if any(each.topic != messages[0].topic for each in messages):
             raise ProxyRefusal(pb.MESSAGE_CORRUPTED, "topic in message is not same")
-        context.gate.check(context.asker, Right.WRITER, topic_accesses(name, Action.PUB))
+        context.check(Right.WRITER, topic_accesses(name, Action.PUB))
         parts = context.services.parts
         settings = parts.settings
         limits = SendLimits(settings.body_size_max, settings.timer_max_delay_seconds * 1_000)

@@ -99,7 +99,7 @@ class ClientTelemetry:
     ) -> None:
         names = _topics(publishing.topics)
         for name in names:
-            context.gate.check(context.asker, Right.WRITER, topic_accesses(name, Action.PUB))
+            context.check(Right.WRITER, topic_accesses(name, Action.PUB))
         context.client.topics = set(names)
         first_ms, longest_ms, factor = _PRODUCER_BACKOFF_MS
         answer.backoff_policy.max_attempts = PRODUCER_ATTEMPTS
@@ -115,11 +115,11 @@ class ClientTelemetry:
         self, context: CallContext, settings: pb.Settings, answer: pb.Settings
     ) -> None:
         group = group_name(settings.subscription.group)
-        context.gate.check(context.asker, Right.READER, group_access(group))
+        context.check(Right.READER, group_access(group))
         entries = settings.subscription.subscriptions
         names = _topics([entry.topic for entry in entries])
         for name in names:
-            context.gate.check(context.asker, Right.READER, topic_accesses(name, Action.SUB))
+            context.check(Right.READER, topic_accesses(name, Action.SUB))
         _check_room(context.client, group)
         context.client.subscriptions[group] = tuple(
             _subscription(name, entry.expression, self._clock.now_ms())
@@ -144,7 +144,7 @@ class ClientTelemetry:
         client.type = request.client_type
         if request.HasField("group") and request.client_type != pb.PRODUCER:
             group = group_name(request.group)
-            context.gate.check(context.asker, Right.READER, group_access(group))
+            context.check(Right.READER, group_access(group))
             _check_room(client, group)
             client.subscriptions.setdefault(group, ())
         self._register(context)

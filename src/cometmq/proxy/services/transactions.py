@@ -45,7 +45,7 @@ def end_transaction(
 ) -> Message | Steps[Message]:
     """Commit or roll back a transaction; answered when that is stored. Doing the same again is OK."""
     topic = topic_name(request.topic)
-    context.gate.check(context.asker, Right.WRITER, topic_accesses(topic, Action.PUB))
+    context.check(Right.WRITER, topic_accesses(topic, Action.PUB))
     if not request.transaction_id or request.transaction_id.isspace():
         raise ProxyRefusal(pb.INVALID_TRANSACTION_ID, "transaction id cannot be empty")
     place = decode_transaction_id(request.transaction_id)
@@ -105,7 +105,7 @@ def send_check(client: GrpcClient, fields: Mapping[str, str], content: bytes) ->
 def recall_message(context: CallContext, request: pb.RecallMessageRequest) -> Steps[Message]:
     """Recall a timed message; answered when that is stored, not when it is known whether the message still waited."""
     topic = topic_name(request.topic)
-    context.gate.check(context.asker, Right.WRITER, topic_accesses(topic, Action.PUB))
+    context.check(Right.WRITER, topic_accesses(topic, Action.PUB))
     check_type(topic_of(context.services.parts, topic), pb.DELAY)
     if not request.recall_handle or request.recall_handle.isspace():
         raise ProxyRefusal(pb.BAD_REQUEST, "recall handle is invalid")
