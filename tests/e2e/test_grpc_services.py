@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import queue
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,10 +13,16 @@ import grpc
 import pytest
 
 from cometmq import Admin, Message, Producer, ProducerSettings, PullConsumer
+from cometmq.client import Inspector
+from cometmq.codec.bodies.running import DirectResult, decode_direct
 from cometmq.codec.compression import Compression
+from cometmq.codec.host import encode_host
+from cometmq.codec.message_id import encode_message_id
 from cometmq.embedded import Embedded
+from cometmq.model.codes import RequestCode
 from cometmq.model.group import GroupConfig
 from cometmq.proxy.v2 import messaging_pb2 as pb
+from tests.support.frames import ask
 from tests.support.grpc_raw import RawGrpc, resource, seconds
 
 _TOPICS: dict[str, dict[str, str]] = {
@@ -470,6 +477,70 @@ def test_clients_are_seen_by_operators(cluster, topic):
         assert connection.client_id == "a-client"
         assert found.subscriptions[topic].tags == ("a", "b")
         client.call(pb.NotifyClientTerminationRequest(group=resource("seen")))
+
+
+def test_a_console_asks_a_client_over_its_stream(cluster, topic):
+    settings = pb.Settings(
+        client_type=pb.PUSH_CONSUMER,
+        subscription=pb.Subscription(
+            group=resource("asked"),
+            subscriptions=[
+                pb.SubscriptionEntry(
+                    topic=resource(topic),
+                    expression=pb.FilterExpression(type=pb.TAG, expression="*"),
+                )
+            ],
+        ),
+    )
+    waiting: queue.Queue[pb.TelemetryCommand | None] = queue.Queue()
+    waiting.put(pb.TelemetryCommand(settings=settings))
+    with RawGrpc(cluster.grpc_address, "asked-client") as client:
+        stream = client.telemetry(iter(waiting.get, None))
+        assert next(stream).HasField("settings")
+        client.send(client.message(topic, b"tried"))
+        _, [found] = client.receive(topic, "asked")
+        verdicts = [pb.OK, pb.FAILED_TO_CONSUME_MESSAGE]
+
+        def answer() -> None:
+            for command in stream:
+                if command.HasField("print_thread_stack_trace_command"):
+                    nonce = command.print_thread_stack_trace_command.nonce
+                    made = pb.TelemetryCommand(
+                        thread_stack_trace=pb.ThreadStackTrace(
+                            nonce=nonce, thread_stack_trace="main: waits"
+                        )
+                    )
+                else:
+                    asked = command.verify_message_command
+                    assert asked.message.body == b"tried"
+                    made = pb.TelemetryCommand(
+                        verify_message_result=pb.VerifyMessageResult(nonce=asked.nonce),
+                        status=pb.Status(code=verdicts.pop(0)),
+                    )
+                waiting.put(made)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        with Inspector(cluster.nameserver) as inspector:
+            state = inspector.running("asked", "asked-client")
+            assert (state.subscriptions[0].topic, state.stacks) == (topic, None)
+            assert state.properties["PROP_CLIENT_VERSION"] == "V5_1_2"
+            assert (
+                inspector.running("asked", "asked-client", stacks=True).stacks == "main: waits"
+            )
+            offset_id = encode_message_id(
+                encode_host(cluster.broker),
+                int(found.system_properties.receipt_handle.rpartition(" ")[2]),
+            )
+            for expected in (DirectResult.SUCCESS, DirectResult.LATER):
+                fields = {
+                    "consumerGroup": "asked", "clientId": "asked-client", "msgId": offset_id, "topic": topic,
+                }  # fmt: skip
+                _, said = ask(cluster.broker, RequestCode.CONSUME_MESSAGE_DIRECTLY, fields)
+                assert decode_direct(said).result is expected
+        client.call(pb.NotifyClientTerminationRequest(group=resource("asked")))
+        waiting.put(None)
+        thread.join(10)
 
 
 def test_a_heartbeat_registers_a_client_without_settings(cluster):

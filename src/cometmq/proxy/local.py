@@ -15,6 +15,7 @@ from cometmq.proxy.grpc.calls import Services, Streaming, Unary
 from cometmq.proxy.grpc.server import GrpcServer
 from cometmq.proxy.services.access import OpenGate, SignedCallGate
 from cometmq.proxy.services.clients import EXPIRE_SECONDS, GrpcClients
+from cometmq.proxy.services.commands import StreamCommands
 from cometmq.proxy.services.methods import CallGate, CallRunner, Method
 from cometmq.proxy.services.pulling import Pulling, get_offset, query_offset, update_offset
 from cometmq.proxy.services.receipts import Receipts
@@ -23,7 +24,7 @@ from cometmq.proxy.services.renewals import Renewals
 from cometmq.proxy.services.routes import Routes
 from cometmq.proxy.services.sending import Sending
 from cometmq.proxy.services.telemetry import ClientTelemetry
-from cometmq.proxy.services.transactions import end_transaction, recall_message, send_check
+from cometmq.proxy.services.transactions import end_transaction, recall_message
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.steps.on_loop import LoopWorld, Machines
 
@@ -55,8 +56,9 @@ class LocalProxy:
         """Listen; raises NetError if the port cannot be bound."""
         parts = self._broker.role.parts
         clock, world = parts.clock, LoopWorld(parts.pool, parts.store)
+        self._commands = StreamCommands()
         self._clients = GrpcClients(
-            clock, send_check, idle_seconds=parts.settings.client_timeout_ms / 1_000
+            clock, self._commands, idle_seconds=parts.settings.client_timeout_ms / 1_000
         )
         self._runner = CallRunner(self._broker, self._clients, self._gate(), world)
         self._renewals = Renewals(clock)
@@ -83,7 +85,7 @@ class LocalProxy:
 
     def _services(self, clock: Clock) -> Services:
         runner = self._runner
-        telemetry = ClientTelemetry(runner, clock)
+        telemetry = ClientTelemetry(runner, clock, self._commands)
         settings = self._broker.settings
         routes, receipts = Routes(self._access_address), Receipts(clock)
         sending = Sending(telemetry, clock, broker_name=settings.broker_name)

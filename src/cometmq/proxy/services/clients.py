@@ -7,12 +7,11 @@ or it sent no call for some more; and for its groups when it is silent for chann
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from cometmq.broker.tables.client_peer import ClientPeer, PeerAnswer
 from cometmq.model.clock import Clock
-from cometmq.model.codes import VERSION, Language, RequestCode, request_name
-from cometmq.model.errors import RequestTimeout
+from cometmq.model.codes import VERSION, Language, RequestCode
 from cometmq.model.rights import Asker
 from cometmq.model.subscription import Subscription
 from cometmq.net.own_machine import plain_ip
@@ -37,8 +36,19 @@ _LANGUAGES = {
 }  # fmt: skip
 _VERSION_TEXT = re.compile(r"(\d)\.(\d)\.(\d)(?!\d)")
 
-# Asks a producer for the outcome of a transaction: gets the fields of CHECK_TRANSACTION_STATE and the half message.
-SendCheck = Callable[["GrpcClient", Mapping[str, str], bytes], None]
+
+class ClientCommands(Protocol):
+    """Sends commands to clients."""
+
+    def check(self, client: "GrpcClient", fields: Mapping[str, str], content: bytes) -> None:
+        """Ask for the outcome of a transaction; gets the fields of CHECK_TRANSACTION_STATE and the half message."""
+        ...
+
+    def ask(
+        self, client: "GrpcClient", code: int, fields: Mapping[str, str], body: bytes
+    ) -> Steps[PeerAnswer]:
+        """Return the client's answer to a request of a console; raises RequestTimeout without one."""
+        ...
 
 
 class GrpcClient:
@@ -59,7 +69,7 @@ class GrpcClient:
 
     is_paused = False
 
-    def __init__(self, client_id: str, asker: Asker, send_check: SendCheck) -> None:
+    def __init__(self, client_id: str, asker: Asker, commands: ClientCommands) -> None:
         self.client_id = client_id
         self.asker = asker
         self.language, self.version = int(Language.OTHER), VERSION
@@ -72,7 +82,7 @@ class GrpcClient:
         self.address = ""
         self.is_closed = False
         self.on_close: list[Callable[[ClientPeer], None]] = []
-        self._send_check = send_check
+        self._commands = commands
 
     def is_online(self, now: float) -> bool:
         """Return whether the client seems to be alive at a time, monotonic seconds."""
@@ -82,7 +92,7 @@ class GrpcClient:
     def notify(self, code: int, fields: dict[str, str], body: bytes = b"") -> None:
         """Ask for the outcome of a transaction (CHECK_TRANSACTION_STATE); other requests mean nothing to these clients."""
         if code == RequestCode.CHECK_TRANSACTION_STATE:
-            self._send_check(self, fields, body)
+            self._commands.check(self, fields, body)
 
     def call(
         self,
@@ -92,11 +102,8 @@ class GrpcClient:
         *,
         timeout_ms: int = 10_000,
     ) -> Steps[PeerAnswer]:
-        """Raise RequestTimeout: the proxy relays no requests of consoles to gRPC clients."""
-        yield from ()
-        raise RequestTimeout(
-            f"{request_name(code)} is not relayed to gRPC clients such as {self.client_id[:128]}"
-        )
+        """Return the client's answer to a request of a console; raises RequestTimeout if it gives none in 5 s."""
+        return self._commands.ask(self, code, fields, body)
 
     def close(self) -> None:
         """Remove the client from all groups, and end its stream of telemetry."""
@@ -117,11 +124,11 @@ class GrpcClients:
         on_gone: Called with each client that terminates, or is taken for gone while it holds messages.
     """
 
-    def __init__(self, clock: Clock, send_check: SendCheck, *, idle_seconds: float) -> None:
+    def __init__(self, clock: Clock, commands: ClientCommands, *, idle_seconds: float) -> None:
         """Forget clients without an open call that are silent for `idle_seconds`."""
         self.on_gone: Callable[[GrpcClient], None] = lambda _: None
         self._clock = clock
-        self._send_check = send_check
+        self._commands = commands
         self._idle_seconds = idle_seconds
         self._clients: dict[str, GrpcClient] = {}
         self._open: dict[GrpcCall, Callable[[], None]] = {}  # What ends a call that waits.
@@ -171,7 +178,7 @@ class GrpcClients:
                     pb.TOO_MANY_REQUESTS,
                     f"{CLIENTS_MAX} clients are connected; try again later",
                 )
-        client = self._clients[client_id] = GrpcClient(client_id, asker, self._send_check)
+        client = self._clients[client_id] = GrpcClient(client_id, asker, self._commands)
         return client
 
     def opened(self, client: GrpcClient, call: GrpcCall, end: Callable[[], None]) -> None:

@@ -27,6 +27,7 @@ from cometmq.model.subscription import SQL92, Subscription, parse_subscription
 from cometmq.proxy.grpc.calls import CallStream, GrpcCall, GrpcStatus, Streaming
 from cometmq.proxy.services.access import group_access, topic_accesses
 from cometmq.proxy.services.clients import GrpcClient
+from cometmq.proxy.services.commands import StreamCommands
 from cometmq.proxy.services.methods import CallContext, CallRunner
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import group_name, topic_name
@@ -56,7 +57,9 @@ _CLIENT_FAULTS = range(40_000, 50_000)
 class ClientTelemetry:
     """The settings of clients, and their membership in groups."""
 
-    def __init__(self, runner: CallRunner, clock: Clock) -> None:
+    def __init__(self, runner: CallRunner, clock: Clock, commands: StreamCommands) -> None:
+        """`commands` gets the answers of clients to commands."""
+        self.commands = commands
         self._runner = runner
         self._clock = clock
 
@@ -199,7 +202,7 @@ class TelemetryStream(CallStream):
         self._client: GrpcClient | None = None
 
     def received(self, message: bytes) -> None:
-        """Handle settings; answers to commands that this server does not send are ignored."""
+        """Handle settings, or the answer to a command."""
         try:
             command = pb.TelemetryCommand.FromString(message)
         except DecodeError:
@@ -209,6 +212,8 @@ class TelemetryStream(CallStream):
             )
             return
         if command.WhichOneof("command") != "settings":
+            if self._client is not None:
+                self._telemetry.commands.answered(self._client, command)
             return
         try:
             client = self._telemetry.settle(self._call, command.settings)

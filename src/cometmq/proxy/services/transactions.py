@@ -1,37 +1,28 @@
-"""EndTransaction, the recovery of orphaned transactions, and RecallMessage.
+"""EndTransaction and RecallMessage.
 
 Source: EndTransactionActivity, TransactionProcessor and RecallMessageActivity of RocketMQ 5.3.x. Differs: transaction ids
 say where the half message is (`v2.transaction_ids`), so the proxy remembers nothing; and a call is answered when the
 transaction has ended.
 """
 
-from collections.abc import Mapping
-
 from google.protobuf.message import Message
 
-from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.recall import RecallRequest
-from cometmq.codec.headers.transaction import CheckTransaction, EndTransaction
+from cometmq.codec.headers.transaction import EndTransaction
 from cometmq.codec.host import encode_host
-from cometmq.codec.record import decode_record
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import CometError, RequestError
+from cometmq.model.errors import RequestError
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
-from cometmq.model.properties import UNIQ_KEY
 from cometmq.model.rights import Action, Right
 from cometmq.net.requests import may_of
 from cometmq.proxy.services.access import topic_accesses
-from cometmq.proxy.services.clients import GrpcClient
 from cometmq.proxy.services.methods import CallContext
 from cometmq.proxy.services.routes import check_type, topic_of
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import topic_name
-from cometmq.proxy.v2.delivered_messages import Delivery, delivered_messages
 from cometmq.proxy.v2.statuses import OK, ProxyRefusal
 from cometmq.proxy.v2.transaction_ids import (
-    TransactionPlace,
     decode_transaction_id,
-    encode_transaction_id,
 )
 from cometmq.steps.steps import Steps
 
@@ -74,32 +65,6 @@ def _end(context: CallContext, wanted: EndTransaction) -> Steps[Message]:
             raise ProxyRefusal(pb.INVALID_TRANSACTION_ID, error.remark) from None
         raise
     return pb.EndTransactionResponse(status=OK)
-
-
-def send_check(client: GrpcClient, fields: Mapping[str, str], content: bytes) -> None:
-    """Ask a producer for the outcome of a transaction; does nothing if its stream of telemetry is closed.
-
-    Args:
-        client: The producer.
-        fields: Header of CHECK_TRANSACTION_STATE.
-        content: Record of the half message, with its real topic and queue.
-    """
-    stream = client.stream
-    if stream is None or stream.is_closed:
-        return  # Another check follows, maybe at another producer.
-    try:
-        header, record = decode_fields(CheckTransaction, dict(fields)), decode_record(content)
-        key = header.msg_id or record.properties().get(UNIQ_KEY, "")
-    except CometError:
-        return
-    place = TransactionPlace(
-        key, header.tran_state_table_offset, header.commit_log_offset, header.broker_name or ""
-    )
-    command = pb.TelemetryCommand(status=OK)
-    wanted = command.recover_orphaned_transaction_command
-    wanted.transaction_id = encode_transaction_id(place)
-    wanted.message.CopyFrom(delivered_messages([Delivery(record)], "")[0])
-    stream.answer(command.SerializeToString())
 
 
 def recall_message(context: CallContext, request: pb.RecallMessageRequest) -> Steps[Message]:
