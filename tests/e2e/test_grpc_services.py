@@ -479,19 +479,25 @@ def test_clients_are_seen_by_operators(cluster, topic):
         client.call(pb.NotifyClientTerminationRequest(group=resource("seen")))
 
 
+def _answer_commands(stream, waiting, verdicts):
+    """Answer the commands of a console as a consumer does, until the stream ends."""
+    for command in stream:
+        if command.HasField("print_thread_stack_trace_command"):
+            nonce = command.print_thread_stack_trace_command.nonce
+            stack = pb.ThreadStackTrace(nonce=nonce, thread_stack_trace="main: waits")
+            waiting.put(pb.TelemetryCommand(thread_stack_trace=stack))
+            continue
+        asked = command.verify_message_command
+        assert asked.message.body == b"tried"
+        made = pb.TelemetryCommand(status=pb.Status(code=verdicts.pop(0)))
+        made.verify_message_result.nonce = asked.nonce
+        waiting.put(made)
+
+
 def test_a_console_asks_a_client_over_its_stream(cluster, topic):
-    settings = pb.Settings(
-        client_type=pb.PUSH_CONSUMER,
-        subscription=pb.Subscription(
-            group=resource("asked"),
-            subscriptions=[
-                pb.SubscriptionEntry(
-                    topic=resource(topic),
-                    expression=pb.FilterExpression(type=pb.TAG, expression="*"),
-                )
-            ],
-        ),
-    )
+    settings = pb.Settings(client_type=pb.PUSH_CONSUMER)
+    settings.subscription.group.name = "asked"
+    settings.subscription.subscriptions.add(topic=resource(topic)).expression.type = pb.TAG
     waiting: queue.Queue[pb.TelemetryCommand | None] = queue.Queue()
     waiting.put(pb.TelemetryCommand(settings=settings))
     with RawGrpc(cluster.grpc_address, "asked-client") as client:
@@ -500,44 +506,22 @@ def test_a_console_asks_a_client_over_its_stream(cluster, topic):
         client.send(client.message(topic, b"tried"))
         _, [found] = client.receive(topic, "asked")
         verdicts = [pb.OK, pb.FAILED_TO_CONSUME_MESSAGE]
-
-        def answer() -> None:
-            for command in stream:
-                if command.HasField("print_thread_stack_trace_command"):
-                    nonce = command.print_thread_stack_trace_command.nonce
-                    made = pb.TelemetryCommand(
-                        thread_stack_trace=pb.ThreadStackTrace(
-                            nonce=nonce, thread_stack_trace="main: waits"
-                        )
-                    )
-                else:
-                    asked = command.verify_message_command
-                    assert asked.message.body == b"tried"
-                    made = pb.TelemetryCommand(
-                        verify_message_result=pb.VerifyMessageResult(nonce=asked.nonce),
-                        status=pb.Status(code=verdicts.pop(0)),
-                    )
-                waiting.put(made)
-
-        thread = threading.Thread(target=answer, daemon=True)
+        thread = threading.Thread(target=_answer_commands, args=(stream, waiting, verdicts))
         thread.start()
         with Inspector(cluster.nameserver) as inspector:
             state = inspector.running("asked", "asked-client")
             assert (state.subscriptions[0].topic, state.stacks) == (topic, None)
             assert state.properties["PROP_CLIENT_VERSION"] == "V5_1_2"
-            assert (
-                inspector.running("asked", "asked-client", stacks=True).stacks == "main: waits"
-            )
-            offset_id = encode_message_id(
-                encode_host(cluster.broker),
-                int(found.system_properties.receipt_handle.rpartition(" ")[2]),
-            )
-            for expected in (DirectResult.SUCCESS, DirectResult.LATER):
-                fields = {
-                    "consumerGroup": "asked", "clientId": "asked-client", "msgId": offset_id, "topic": topic,
-                }  # fmt: skip
-                _, said = ask(cluster.broker, RequestCode.CONSUME_MESSAGE_DIRECTLY, fields)
-                assert decode_direct(said).result is expected
+            state = inspector.running("asked", "asked-client", stacks=True)
+            assert state.stacks == "main: waits"
+        physical = int(found.system_properties.receipt_handle.rpartition(" ")[2])
+        fields = {
+            "consumerGroup": "asked", "clientId": "asked-client", "topic": topic,
+            "msgId": encode_message_id(encode_host(cluster.broker), physical),
+        }  # fmt: skip
+        for expected in (DirectResult.SUCCESS, DirectResult.LATER):
+            _, said = ask(cluster.broker, RequestCode.CONSUME_MESSAGE_DIRECTLY, fields)
+            assert decode_direct(said).result is expected
         client.call(pb.NotifyClientTerminationRequest(group=resource("asked")))
         waiting.put(None)
         thread.join(10)
