@@ -128,6 +128,7 @@ _BAD_SENDS = {
     "lite": (lambda c: c.message("plain", lite_topic="l"), pb.ILLEGAL_LITE_TOPIC, "no lite topics"),
     "digest": (lambda c: c.message("plain", body_digest=pb.Digest(type=pb.MD5, checksum="00")), pb.MESSAGE_CORRUPTED, "does not have its digest"),
     "nanos": (lambda c: c.message("plain", born_timestamp={"seconds": 1, "nanos": -1}), pb.BAD_REQUEST, "nanos are 0 to 999999999"),
+    "born": (lambda c: c.message("plain", born_timestamp={"seconds": -1}), pb.BAD_REQUEST, "before 1970"),
     "far": (lambda c: c.message("later", delivery_timestamp={"seconds": 9999999999}), pb.ILLEGAL_DELIVERY_TIME, "the max delay time of message is too large, max is 259200000"),
     "delayed half": (lambda c: c.message("pays", message_type=pb.TRANSACTION, delivery_timestamp={"seconds": 9}), pb.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, "cannot have a delivery timestamp"),
     "missing": (lambda c: c.message("nowhere"), pb.TOPIC_NOT_FOUND, "No topic route info in name server for the topic: nowhere"),
@@ -444,6 +445,8 @@ def test_a_queue_is_pulled_by_offset(client, topic):
         )
         assert client.call(update).status.code == pb.OK
         assert client.call(get).offset == parts[-1].next_offset
+        update.offset = 1 << 60
+        assert client.call(update).status.code == pb.ILLEGAL_OFFSET
     assert sorted(bodies) == [b"0", b"1", b"2"]
     far = pb.PullMessageRequest(
         group=resource("pullers"), message_queue=queues[0], offset=99, batch_size=32

@@ -172,12 +172,10 @@ class GrpcClients:
                 f"client id has {len(client_id)} characters; at most {CLIENT_ID_LENGTH_MAX} are allowed",
             )
         if len(self._clients) >= CLIENTS_MAX:
-            self.expire()
-            if len(self._clients) >= CLIENTS_MAX:
-                raise ProxyRefusal(
-                    pb.TOO_MANY_REQUESTS,
-                    f"{CLIENTS_MAX} clients are connected; try again later",
-                )
+            raise ProxyRefusal(
+                pb.TOO_MANY_REQUESTS,
+                f"{CLIENTS_MAX} clients are connected; try again later",
+            )
         client = self._clients[client_id] = GrpcClient(client_id, asker, self._commands)
         return client
 

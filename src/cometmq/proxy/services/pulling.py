@@ -15,6 +15,7 @@ from cometmq.codec.headers.offset import (
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.record import decode_records
 from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import RequestError
 from cometmq.model.flags import PULL_SUBSCRIPTION, PULL_SUSPEND
 from cometmq.model.rights import Action, Right
 from cometmq.model.subscription import SQL92, TAG
@@ -24,9 +25,9 @@ from cometmq.proxy.services.methods import CallContext, CallRunner, Method, refu
 from cometmq.proxy.services.routes import topic_of
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import group_name, milliseconds, topic_name
-from cometmq.proxy.v2.delivered_messages import Delivery, delivered_messages
+from cometmq.proxy.v2.delivered_messages import THREAD_SIZE, Delivery, delivered_messages
 from cometmq.proxy.v2.statuses import OK, ProxyRefusal, status
-from cometmq.steps.steps import Steps
+from cometmq.steps.steps import Steps, elsewhere
 
 BATCH_MAX = 32
 POLL_MS_MAX = 20_000
@@ -65,7 +66,18 @@ class Pulling:
             expression_type=SQL92 if expression.type == pb.SQL else TAG,
             max_msg_bytes=_SIZE_MAX,
         )  # fmt: skip
-        done = partial(self._done, context, request)
+        answer = partial(self._answer, context, request)
+
+        def done(result: PullAnswer | None, error: BaseException | None) -> None:
+            if result is not None:
+                self._runner.run(answer(result), ended)
+            elif error is not None:
+                refuse(self.method, context.call, error)
+
+        def ended(_result: None, error: BaseException | None) -> None:
+            if error is not None:
+                refuse(self.method, context.call, error)
+
         caller = CallCaller[PullAnswer](context.client, context.call, self._runner.run, done)
         nothing = ProxyRefusal(pb.MESSAGE_NOT_FOUND, "no new message")
         end = partial(refuse, self.method, context.call, nothing)
@@ -74,18 +86,10 @@ class Pulling:
         caller.answer(lambda: services.pulls.pull(wanted, caller))
         return None
 
-    def _done(
-        self,
-        context: CallContext,
-        request: pb.PullMessageRequest,
-        result: PullAnswer | None,
-        error: BaseException | None,
-    ) -> None:
+    def _answer(
+        self, context: CallContext, request: pb.PullMessageRequest, result: PullAnswer
+    ) -> Steps[None]:
         call = context.call
-        if result is None:
-            assert error is not None, "a pull ends with either"
-            refuse(self.method, call, error)
-            return
         found = OK
         if not result.records:
             is_moved = result.code == _MOVED
@@ -97,17 +101,22 @@ class Pulling:
                 if is_moved
                 else status(pb.MESSAGE_NOT_FOUND, "no new message")
             )
-        namespace = request.message_queue.topic.resource_namespace
-        deliveries = [Delivery(record) for record in decode_records(b"".join(result.records))]
-        parts = [pb.PullMessageResponse(status=found)]
-        parts += [
-            pb.PullMessageResponse(message=each)
-            for each in delivered_messages(deliveries, namespace)
-        ]
-        parts.append(pb.PullMessageResponse(next_offset=result.next_offset))
+        make = partial(_encoded, result, request.message_queue.topic.resource_namespace, found)
+        size = sum(map(len, result.records))
+        parts = (yield from elsewhere(make)) if size > THREAD_SIZE else make()
         for part in parts:
-            call.answer(part.SerializeToString())
+            call.answer(part)
         call.finish()
+
+
+def _encoded(result: PullAnswer, namespace: str, found: pb.Status) -> list[bytes]:
+    """Return the parts of an answer: its status, a part for each message, and the next offset."""
+    deliveries = [Delivery(record) for record in decode_records(b"".join(result.records))]
+    messages = delivered_messages(deliveries, namespace)
+    parts = [pb.PullMessageResponse(status=found)]
+    parts += [pb.PullMessageResponse(message=each) for each in messages]
+    parts.append(pb.PullMessageResponse(next_offset=result.next_offset))
+    return [part.SerializeToString() for part in parts]
 
 
 def update_offset(
@@ -122,9 +131,13 @@ def update_offset(
     )
     if request.offset < 0:
         raise ProxyRefusal(pb.ILLEGAL_OFFSET, f"offset {request.offset} is negative")
-    context.services.committed.commit(
-        UpdateConsumerOffset(group, topic, queue_id, request.offset)
-    )
+    wanted = UpdateConsumerOffset(group, topic, queue_id, request.offset)
+    try:
+        context.services.committed.commit(wanted)
+    except RequestError as error:
+        if error.code == ResponseCode.INVALID_PARAMETER:
+            raise ProxyRefusal(pb.ILLEGAL_OFFSET, error.remark) from None
+        raise
     return pb.UpdateOffsetResponse(status=OK)
 
 

@@ -38,7 +38,7 @@ from cometmq.proxy.v2.checks import (
     milliseconds,
     topic_name,
 )
-from cometmq.proxy.v2.delivered_messages import Delivery, delivered_messages
+from cometmq.proxy.v2.delivered_messages import THREAD_SIZE, Delivery, delivered_messages
 from cometmq.proxy.v2.receipt_handles import encode_handle
 from cometmq.proxy.v2.statuses import OK, ProxyRefusal
 from cometmq.steps.steps import Steps, called_back, elsewhere
@@ -52,8 +52,6 @@ RENEWED_MS = 60_000  # How long messages are hidden that the proxy hides again a
 _HEADROOM_MS = 200
 # Clients try again 20 ms after TOO_MANY_REQUESTS; such an answer waits for so long.
 _FULL_SECONDS = 0.2
-# Larger answers are made in a thread: digests and decompression take milliseconds a megabyte.
-_THREAD_SIZE = 256 << 10
 _OLD_CODE_VERSION = "5.0.3"
 _CODE = RequestCode.POP_MESSAGE
 
@@ -172,7 +170,7 @@ class Receiving:
             raise ProxyRefusal(pb.MESSAGE_NOT_FOUND, "no match message")
         make = partial(_encoded, deliveries, request.message_queue.topic.resource_namespace)
         size = sum(len(each.record.body) for each in deliveries)
-        parts = (yield from elsewhere(make)) if size > _THREAD_SIZE else make()
+        parts = (yield from elsewhere(make)) if size > THREAD_SIZE else make()
         held = _held(services, pop, deliveries)
         if call.is_closed:
             for each in held:

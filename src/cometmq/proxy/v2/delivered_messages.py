@@ -24,6 +24,8 @@ from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import OF_THE_SYSTEM, without_namespace
 from cometmq.proxy.v2.sent_messages import BORN_HOST, PRIORITY, TRACE_CONTEXT, type_of
 
+# Larger answers should be made in a thread: digests and decompression take milliseconds a megabyte.
+THREAD_SIZE = 256 << 10
 _GZIP_MAGIC = b"\x1f\x8b"
 # The largest body that is decompressed for a consumer, bytes.
 _PLAIN_SIZE_MAX = 32 << 20

@@ -132,6 +132,8 @@ def _add_born_time(properties: dict[str, str], system: pb.SystemProperties, now_
     if not system.HasField("born_timestamp"):
         return now_ms
     born_ms = milliseconds(system.born_timestamp)
+    if born_ms < 0:
+        raise ProxyRefusal(pb.BAD_REQUEST, "the born timestamp is before 1970")
     properties[keys_of.BORN_TIMESTAMP] = str(born_ms)
     return born_ms
 
