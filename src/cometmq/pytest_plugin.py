@@ -8,7 +8,7 @@
 
 The fixture `cometmq` is new for each test that uses it; `cometmq_session` is shared by the whole run and does not set
 NAMESRV_ADDR. Both yield an `Embedded`. A marker sets keys of the broker.conf of `cometmq`:
-`@pytest.mark.cometmq(autoCreateTopicEnable=False)`. pytest finds this module if `cometmq` is installed.
+`@pytest.mark.cometmq(autoCreateTopicEnable=False)`; with `grpc_port=0` the cluster also has a `grpc_address`. pytest finds this module if `cometmq` is installed.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,9 @@ def cometmq(
     from cometmq.embedded import Embedded
 
     marker = request.node.get_closest_marker("cometmq")
-    with Embedded(settings=marker.kwargs if marker else None) as cluster:
+    settings = dict(marker.kwargs) if marker else {}
+    grpc_port = settings.pop("grpc_port", None)
+    with Embedded(settings=settings, grpc_port=grpc_port) as cluster:
         monkeypatch.setenv(_NAMESERVER_VARIABLE, cluster.nameserver)
         yield cluster
 

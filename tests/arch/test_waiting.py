@@ -12,7 +12,7 @@ ROOTS = ("broker", "nameserver")
 LIFE = {"start", "follow", "close"}
 # The role of a broker, programs, pages over HTTP, and what holds a connection of its own to another server.
 COROUTINES = {
-    "broker/__main__.py": {"_serve"},
+    "broker/__main__.py": {"_serve", "_start_proxy"},
     "broker/role.py": {
         "begin", "announce", "leave", "_close_registration", "end", "_adapt_tables", "_start", "_settle",
         "hand_over", "_wait_for_copy", "check_promotable", "stop_copying", "_until",

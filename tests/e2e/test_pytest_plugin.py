@@ -34,6 +34,10 @@ def test_settings_are_those_of_a_broker(cometmq):
     with Producer(cometmq.nameserver) as producer, pytest.raises(TopicNotFound):
         producer.send(Message("nothing", b"x"))
 
+@pytest.mark.cometmq(grpc_port=0)
+def test_grpc_clients_have_an_address(cometmq):
+    assert cometmq.grpc_address.startswith("127.0.0.1:")
+
 def test_one_for_all(cometmq_session):
     with Producer(cometmq_session.nameserver) as producer:
         producer.send(Message("orders", b"19"))
@@ -56,7 +60,7 @@ def test_a_users_tests_get_their_broker(tmp_path: Path):
         env={"PATH": ""},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "6 passed" in done.stdout
+    assert "7 passed" in done.stdout
 
 
 def test_a_broker_is_there_in_under_half_a_second():

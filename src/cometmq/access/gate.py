@@ -6,7 +6,7 @@ a sender learns whether the name is that of an enabled user. The audit log (net.
 
 import hmac
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from cometmq.access.login_failures import (
@@ -63,6 +63,21 @@ class UsersInForce(Protocol):
 
     @property
     def current(self) -> UserTable: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class CallSender:
+    """The address that a call comes from.
+
+    Attributes:
+        ip: The IP address, as `net.own_machine.plain_ip` writes it.
+        network: The network that wrong signatures count towards (`net.connections`).
+        is_on_own_machine: Whether it is on this machine and this machine is trusted.
+    """
+
+    ip: str
+    network: str
+    is_on_own_machine: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +281,38 @@ class AccessGate:
         if peer.has_signed and signed_by is not None and signed_by.name == name:
             return False
         return self._failures.is_too_many(peer.network, name)
+
+    def asker_of_call(
+        self, name: str, is_signed: Callable[[bytes], bool], sender: CallSender
+    ) -> Asker:
+        """Return the sender of a call of another protocol, which signs each call on its own.
+
+        Args:
+            name: The user (access key) that the call names; may be empty.
+            is_signed: Returns whether the call is signed with a secret key.
+            sender: The address that the call comes from.
+
+        Raises:
+            GateRefusal: The call names no user, or is not signed by the user that it names.
+        """
+        table, ip = self._users.current, sender.ip
+        if table.is_unasked(ip):
+            return WhiteAsker(self._users, ip)
+        if not name:
+            raise GateRefusal(_UNSIGNED)
+        user = table.find(name)
+        if user is not None and not user.is_enabled:
+            user = None
+        if user is None or not table.is_unsigned(user, ip):
+            counts = self._failures if not sender.is_on_own_machine else None
+            if counts is not None and counts.is_too_many(sender.network, name):
+                raise GateRefusal(_TOO_MANY, user=name)
+            secret = _NOBODYS_SECRET if user is None else user.secret
+            if not is_signed(secret) or user is None:
+                if counts is not None:
+                    counts.note(sender.network, name)
+                raise GateRefusal(_STRANGER, user=name)
+        return KnownAsker(self._users, user.name, ip)
 
     @staticmethod
     def _is_open(table: UserTable, rule: RequestRule, peer: Peer) -> bool:

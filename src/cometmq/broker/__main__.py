@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from cometmq.broker.server import Broker
 from cometmq.broker.settings.broker_settings import BrokerSettings, conf_file, load_settings
@@ -33,6 +34,9 @@ from cometmq.process.program_log import UNCOUNTED
 from cometmq.process.systemd import notify, ping_watchdog
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.disk import failed, lack_of
+
+if TYPE_CHECKING:
+    from cometmq.proxy.local import LocalProxy
 
 _PLAIN_KERNEL = (
     "the kernel is plain Python, so each message takes several times longer: {}; "
@@ -128,6 +132,7 @@ async def _serve(log: ProgramLog, settings: BrokerSettings, conf: ConfFile) -> i
     broker = Broker(settings, SystemClock(), conf=conf)
     broker.in_force.on_change.append(lambda: log.set_level(broker.settings.log_level))
     await broker.start()
+    proxy = await _start_proxy(broker)
     if not is_loopback(broker.listen_host):
         _log.warning("LISTENING ON %s: %s", broker.listen_host, _who_may(broker))
     collect_seldom()
@@ -148,10 +153,25 @@ async def _serve(log: ProgramLog, settings: BrokerSettings, conf: ConfFile) -> i
     notify("STOPPING=1")
     _log.info("the broker stops")
     await memory.close()
+    if proxy is not None:
+        await proxy.close()
     await broker.close()
     await pings.close()
     _log.info("the broker has stopped")
     return 0
+
+
+async def _start_proxy(broker: Broker) -> "LocalProxy | None":
+    """Start the broker's gRPC port if the settings have one; if that fails, close the broker."""
+    if not broker.settings.grpc_port:
+        return None
+    from cometmq.proxy.start import start_proxy
+
+    try:
+        return await start_proxy(broker)
+    except BaseException:
+        await broker.close()
+        raise
 
 
 def _who_may(broker: Broker) -> str:

@@ -40,7 +40,7 @@ def basic_answers(
         announce: Registers changed topics at the nameservers; waits up to 3 s until the reachable ones answer or fail.
         facts: Functions that return what each feature (delay, pop, ...) adds to the runtime numbers.
     """
-    pulls = _pulls(parts)
+    pulls = pulls_of(parts)
     unique_count = parts.settings.query_count_unique
     handlers: tuple[RequestHandler, ...] = (
         SendHandler(sends, parts, pulls=pull_intake(pulls, parts)),
@@ -55,7 +55,8 @@ def basic_answers(
     return [handler.answers for handler in handlers]
 
 
-def _pulls(parts: Parts) -> Pulls:
+def pulls_of(parts: Parts) -> Pulls:
+    """Return the service of pulls."""
     settings = parts.settings
     stays = settings.is_slave and not settings.is_offset_checked
     return Pulls(

@@ -56,7 +56,7 @@ from cometmq.net.requests import Answers, RequestTable
 from cometmq.net.server import Server
 from cometmq.steps.on_loop import LoopWorld, Machines
 from cometmq.steps.runner import NEVER, KeptMachine
-from cometmq.steps.steps import confirmed, on_device
+from cometmq.steps.steps import Steps, confirmed, on_device
 from cometmq.store.running_flags import RunningFlag
 
 _log = logging.getLogger(__name__)
@@ -126,13 +126,15 @@ class RunningRole:
     Attributes:
         replicas: The port for slaves, or the copier of a master's log.
         features: The features, in the order in which they start.
-        sends: Stores the sends of clients, and of code in this process (embedded).
+        sends: Stores the sends of clients, and of code in this process (embedded, proxy).
+        parts: The services that the features use.
         ha_port: The port from which slaves copy the log; 0 if none.
     """
 
     replicas: MasterPort | LogCopier
     features: Sequence[Feature] = ()
     sends: Sends
+    parts: Parts
     registration: Registration
     ha_port = 0
     _metadata: MasterMetadata | None = None
@@ -169,7 +171,7 @@ class RunningRole:
         self._house = Machines(ground.beats, "broker")
         for close in (self._close_registration, self._house.close, self._machines.close):
             self._jobs.push_async_callback(close)
-        self._parts = parts = self._make_parts()
+        self.parts = parts = self._make_parts()
         self.features = [make(parts) for make in FEATURES]
         follow_deletions(parts, self.features)
         parts.counters.events.gauges.append(self._gauges)
@@ -224,6 +226,11 @@ class RunningRole:
     def _end_replication(self) -> None:
         """Let the store confirm what it stores without replicas."""
         self._store.replica_side.end_serving()
+
+    @property
+    def tell_nameservers(self) -> Callable[..., Steps[None]]:
+        """Registers topics at the reachable nameservers; gets the seconds to wait for them at most."""
+        return self._registrar.register
 
     def look(self) -> None:
         """Do nothing; `SlaveRole.look` wakes the job that copies the master's tables."""
@@ -420,7 +427,7 @@ class MasterRole(RunningRole):
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
         """Return the handlers, wrapped so that `Parts.table_copies` notes slaves that send their id when they request tables."""
-        return [noting_slaves(part, self._parts.table_copies) for part in answers]
+        return [noting_slaves(part, self.parts.table_copies) for part in answers]
 
     async def _start(self, feature: Feature) -> None:
         await feature.start()
@@ -463,7 +470,7 @@ class MasterRole(RunningRole):
             why = "is not connected"
         elif not copies[0].is_in_sync:
             why = f"is not in sync: it lacks {copies[0].gap} bytes of the log"
-        elif not self._parts.table_copies.is_read_by(str(successor)):
+        elif not self.parts.table_copies.is_read_by(str(successor)):
             why = "has not copied topics, groups and offsets yet"
         if why is not None:
             raise _no_successor(successor, why)
@@ -506,7 +513,7 @@ class MasterRole(RunningRole):
                 successor, f"lacks {lacking()} bytes of the log after {_COPY_SECONDS:.0f} s"
             )
         try:
-            await self._machines.run(self._parts.table_copies.copied(str(successor)))
+            await self._machines.run(self.parts.table_copies.copied(str(successor)))
         except TimeoutError:
             raise _no_successor(
                 successor, "did not copy topics, groups and offsets in time"

@@ -15,7 +15,13 @@ from cometmq.broker.settings.broker_settings import (
     BrokerSettings,
 )
 from cometmq.broker.settings.metrics_keys import MetricsExporter
-from cometmq.model.address import PortClaim, check_collisions, metrics_claim
+from cometmq.model.address import (
+    PortClaim,
+    check_collisions,
+    metrics_claim,
+    split_address,
+)
+from cometmq.model.errors import SettingsError
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.file_chain import FileChain
 from cometmq.store.folder_check import check_writable
@@ -65,6 +71,8 @@ def ports_of(settings: BrokerSettings, host: str) -> list[PortClaim]:
     if ha_port and has_slaves and not settings.is_slave and not settings.is_elected:
         is_needed = bool(settings.ha_port) or settings.broker_role is BrokerRole.SYNC_MASTER
         claims.append(PortClaim("haListenPort", host, ha_port, is_needed))
+    if settings.grpc_port:
+        claims.append(PortClaim("grpcServerPort", host, settings.grpc_port, is_needed=True))
     if settings.metrics_port and settings.metrics_exporter is not MetricsExporter.DISABLE:
         claims.append(metrics_claim(settings.metrics_host, settings.metrics_port))
     return claims
@@ -89,6 +97,16 @@ def _check_users(settings: BrokerSettings) -> None:
 
         folder = settings.auth_path or f"{settings.store_directory}/config"
         known_users(settings, folder, settings.cluster_name, is_dry=True)
+
+
+def _check_grpc_address(settings: BrokerSettings) -> None:
+    if settings.grpc_access_address:
+        try:
+            split_address(settings.grpc_access_address)
+        except ValueError as error:
+            raise SettingsError(
+                f"grpcAccessAddr={settings.grpc_access_address}: {error}"
+            ) from None
 
 
 def _check_collector(settings: BrokerSettings) -> None:
@@ -141,6 +159,7 @@ CHECKS: tuple[Check, ...] = (
     link_terms,
     _check_accounts,
     _check_collector,
+    _check_grpc_address,
     _check_ports,
 )
 # A start does these by opening what is checked here.

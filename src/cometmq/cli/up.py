@@ -32,6 +32,15 @@ Data = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the messa
 HasDashboard = Annotated[
     bool, typer.Option("--dashboard/--no-dashboard", help="Also start the dashboard.")
 ]
+GRPC_PORT = 8081
+_ONE_GRPC = "--grpc serves one broker; leave out --brokers, or start brokers of your own with a grpcServerPort each"
+HasGrpc = Annotated[
+    bool,
+    typer.Option(
+        "--grpc",
+        help="Also serve gRPC clients (RocketMQ 5); needs pip install 'cometmq[grpc]'.",
+    ),
+]
 Brokers = Annotated[
     int,
     typer.Option(
@@ -51,22 +60,26 @@ def up(
     dashboard_port: Port = DASHBOARD_PORT,
     has_dashboard: HasDashboard = True,
     brokers: Brokers = 1,
+    has_grpc: HasGrpc = False,
+    grpc_port: Port = GRPC_PORT,
 ) -> None:
     """Run nameserver, broker and dashboard in one process, for this machine; with --brokers, several broker processes."""
     from cometmq.embedded import AsyncEmbedded
     from cometmq.embedded.several import LocalCluster
     from cometmq.net.loop import run
-    from cometmq.process.descriptors import raise_limit
-    from cometmq.process.log_file import ProgramLog
-    from cometmq.process.program_log import LogLevel
 
-    raise_limit()
-    line_format = "%(levelname)s %(name)s: %(message)s"
-    ProgramLog(os.environ, LogLevel.warning, line_format=line_format, has_audit=False)
+    _prepare()
+    if has_grpc and brokers > 1:
+        raise SettingsError(_ONE_GRPC)
     warnings = _idle(data, brokers)
     dashboard = dashboard_port if has_dashboard else None
     if brokers == 1:
-        one = AsyncEmbedded(data, nameserver_port=nameserver_port, broker_port=broker_port)
+        one = AsyncEmbedded(
+            data,
+            nameserver_port=nameserver_port,
+            broker_port=broker_port,
+            grpc_port=grpc_port if has_grpc else None,
+        )
         run(until_stopped(_stay_up(one, dashboard, warnings)))
     else:
         several = LocalCluster(
@@ -76,6 +89,17 @@ def up(
         if failed := several.failed():
             raise NetError(f"{', '.join(failed)}; the messages are in {data}")
     notes().print(f"Stopped cleanly; the messages are in {data}.")
+
+
+def _prepare() -> None:
+    """Raise the limit of descriptors, and let the log write warnings to stderr."""
+    from cometmq.process.descriptors import raise_limit
+    from cometmq.process.log_file import ProgramLog
+    from cometmq.process.program_log import LogLevel
+
+    raise_limit()
+    line_format = "%(levelname)s %(name)s: %(message)s"
+    ProgramLog(os.environ, LogLevel.warning, line_format=line_format, has_audit=False)
 
 
 def _idle(data: Path, count: int) -> list[str]:
@@ -144,7 +168,8 @@ def _addresses(cluster: "AsyncEmbedded | LocalCluster") -> dict[str, str]:
     from cometmq.embedded import AsyncEmbedded
 
     if isinstance(cluster, AsyncEmbedded):
-        return {"broker": cluster.broker}
+        grpc = {"gRPC": cluster.grpc_address} if cluster.grpc_address else {}
+        return {"broker": cluster.broker, **grpc}
     return {each.name: each.address for each in cluster.brokers}
 
 

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from cometmq.broker.server import Broker
 from cometmq.broker.settings.broker_settings import LOOPBACK, BrokerSettings, settings_of
@@ -25,6 +25,10 @@ from cometmq.model.text import plural
 from cometmq.nameserver.server import NameServer
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.loop import loop_clock
+from cometmq.proxy.start import start_proxy
+
+if TYPE_CHECKING:
+    from cometmq.proxy.local import LocalProxy
 
 _log = logging.getLogger(__name__)
 
@@ -43,10 +47,12 @@ class AsyncEmbedded:
         settings: Keys and values of a `broker.conf`, except namesrvAddr, listenPort and the paths of the store.
         nameserver_port: Port of the nameserver; 0 selects a free one.
         broker_port: Port of the broker; 0 selects a free one.
+        grpc_port: Port for gRPC clients (needs the extra `grpc`); 0 selects a free one; None: that of `settings`, or none.
 
     Attributes:
         nameserver: "host:port" of the nameserver, for clients; empty before the start.
         broker: "host:port" of the broker; empty before the start.
+        grpc_address: "host:port" for gRPC clients; empty before the start, and if there is none.
 
     Raises:
         SettingsError: A setting cannot be used.
@@ -59,14 +65,17 @@ class AsyncEmbedded:
         settings: Mapping[str, str | int | bool] | None = None,
         nameserver_port: int = 0,
         broker_port: int = 0,
+        grpc_port: int | None = None,
     ) -> None:
         self.nameserver = ""
         self.broker = ""
+        self.grpc_address = ""
+        self._grpc_port = grpc_port
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._nameserver_port = nameserver_port
         self._settings = _read_settings(settings or {}, broker_port)
-        self._running: list[NameServer | Broker] = []
+        self._running: list[NameServer | Broker | LocalProxy] = []
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.nameserver or 'not started'}>"
@@ -117,6 +126,10 @@ class AsyncEmbedded:
         self._running.append(broker)
         self.broker = broker.address
         self._local_sends = LocalSends(broker)
+        proxy = await start_proxy(broker, self._grpc_port)
+        if proxy is not None:
+            self._running.append(proxy)
+            self.grpc_address = f"{LOOPBACK}:{proxy.port}"
 
     async def put(self, *messages: Message) -> list[SendResult]:
         """Store messages in the broker without a client, checked like a producer's; return their results in order.

@@ -24,6 +24,7 @@ class Embedded:
         settings: Keys and values of a `broker.conf`, except namesrvAddr, listenPort and the paths of the store.
         nameserver_port: Port of the nameserver; 0 selects a free one.
         broker_port: Port of the broker; 0 selects a free one.
+        grpc_port: Port for gRPC clients (needs the extra `grpc`); 0 selects a free one; None: that of `settings`, or none.
 
     Raises:
         SettingsError: A setting cannot be used.
@@ -36,12 +37,14 @@ class Embedded:
         settings: Mapping[str, str | int | bool] | None = None,
         nameserver_port: int = 0,
         broker_port: int = 0,
+        grpc_port: int | None = None,
     ) -> None:
         self._pair = AsyncEmbedded(
             data_dir,
             settings=settings,
             nameserver_port=nameserver_port,
             broker_port=broker_port,
+            grpc_port=grpc_port,
         )
         self._thread: threading.Thread | None = None
         self._ask_end: Callable[[], object] = lambda: None
@@ -58,6 +61,11 @@ class Embedded:
     def broker(self) -> str:
         """Address of the broker, "host:port"; empty before the start."""
         return self._pair.broker
+
+    @property
+    def grpc_address(self) -> str:
+        """Address for gRPC clients, "host:port"; empty before the start, and if there is none."""
+        return self._pair.grpc_address
 
     @property
     def data_dir(self) -> Path:

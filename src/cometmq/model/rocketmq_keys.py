@@ -432,7 +432,7 @@ GROUPS = (
         grpcClientProducerBackoffMultiplier grpcClientProducerMaxAttempts grpcConsumerThreadPoolNums
         grpcConsumerThreadQueueCapacity grpcMaxInboundMessageSize grpcProducerThreadPoolNums
         grpcProducerThreadQueueCapacity grpcProxyRelayRequestTimeoutInSeconds grpcRouteThreadPoolNums
-        grpcRouteThreadQueueCapacity grpcServerPort grpcShutdownTimeSeconds grpcThreadPoolNums
+        grpcRouteThreadQueueCapacity grpcShutdownTimeSeconds grpcThreadPoolNums
         grpcThreadPoolQueueCapacity grpcTransactionThreadPoolNums grpcTransactionThreadQueueCapacity
         grpcWorkerLoopNum heartbeatSyncerThreadPoolNums heartbeatSyncerThreadPoolQueueCapacity
         heartbeatSyncerTopicClusterName heartbeatSyncerTopicName invisibleTimeMillisWhenClear

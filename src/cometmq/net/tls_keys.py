@@ -61,8 +61,10 @@ class TlsKeys:
             self.client_check is ClientCheck.require and self.tls_mode is not TlsMode.permissive
         )
 
-    def server_tls(self) -> ServerTls | None:
-        """Read the certificate and return the TLS state of the port (`ServerTls`), or None for cleartext only.
+    def server_tls(self, protocols: tuple[str, ...] = ()) -> ServerTls | None:
+        """Read the certificate and return the TLS state of a port (`ServerTls`), or None for cleartext only.
+
+        `protocols` are offered by ALPN.
 
         Raises:
             SettingsError: The settings contradict each other, or a file cannot be used.
@@ -89,7 +91,7 @@ class TlsKeys:
             )
         files = ServerFiles(
             self.tls_cert_file, self.tls_key_file, self.tls_key_password or None,
-            self.tls_trust_file, self.client_check,
+            self.tls_trust_file, self.client_check, protocols,
         )  # fmt: skip
         return ServerTls(mode, files)
 

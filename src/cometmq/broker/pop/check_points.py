@@ -8,6 +8,7 @@ handle, and a start needs its record.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from enum import IntEnum, auto
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -196,6 +197,10 @@ class CheckPointTable:
     def __getitem__(self, key: Key) -> CheckPoint:
         return self._by_key[key]
 
+    def get(self, key: Key) -> CheckPoint | None:
+        """Return the open check point with a key, or None."""
+        return self._by_key.get(key)
+
     def points(self) -> list[CheckPoint]:
         """Return the open check points."""
         return list(self._by_key.values())
@@ -226,12 +231,15 @@ class CheckPointTable:
     def begin_again(self, point: CheckPoint, written: WrittenRecord, at_ms: int) -> None:
         """Add a check point read from the revive topic, of an earlier process or another broker; due at `at_ms` (epoch ms).
 
-        If the check point is open here already, only its record's queue and place and its acknowledgements are updated.
+        If the check point is open here already, only its record's queue and place, its acknowledgements and, if later,
+        the end of its invisible time are updated.
         """
         known = self._by_key.get(point.key)
         if known is not None:  # Its record was rewritten.
             known.revive_queue = point.revive_queue
             self._place(known, written)
+            if point.due_ms > known.due_ms:
+                self.extend(known, point.body.invisible_ms)
             self.acknowledge_bits(known, point.acknowledged)
             return
         self._place(point, written)
@@ -336,6 +344,19 @@ class CheckPointTable:
             heappush(self._ends, period)
         ends.add(point)
 
+    def extend(self, point: CheckPoint, invisible_ms: int) -> None:
+        """Change how long the messages of an open check point are hidden, counted from their pop; their handles stay."""
+        self._unschedule(point)
+        point.body = replace(point.body, invisible_ms=invisible_ms)
+        self.again_at(point, point.due_ms)
+
+    def release(self, point: CheckPoint, now_ms: int) -> None:
+        """Let the remaining messages of a check point be delivered again now; does nothing if it is done."""
+        if point.state is PointState.OPEN:
+            self._unschedule(point)
+            self.again_at(point, now_ms)
+            self._tell()
+
     def handed_on(self, point: CheckPoint, written: WrittenRecord) -> None:
         """Note that the rest of a check point was put into the retry topic or dropped, as the record `written` says."""
         point.end = max(point.end, written.physical_offset + written.size)
@@ -351,6 +372,9 @@ class CheckPointTable:
         self._by_key.pop(point.key, None)
         if self._replacing and self._replacing.get(point.key[:4]) is point:
             del self._replacing[point.key[:4]]
+        self._unschedule(point)
+
+    def _unschedule(self, point: CheckPoint) -> None:
         period = _period(point.due_ms)
         ends = self._by_end.get(period)
         if ends is not None:

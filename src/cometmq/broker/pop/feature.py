@@ -9,6 +9,7 @@ from cometmq.broker.pop.acks import Acks
 from cometmq.broker.pop.assignment import Assignments, RouteLookup
 from cometmq.broker.pop.check_points import PERIOD_MS, CheckPoint
 from cometmq.broker.pop.group_offsets import GroupOffsets
+from cometmq.broker.pop.holding import Holding
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import Orders
 from cometmq.broker.pop.peeking import Peeking
@@ -43,7 +44,13 @@ RequestModes = Mapping[tuple[str, str], RequestModeConfig]
 
 
 class PopFeature(Feature):
-    """The feature of pop: puts its services, check points and revival together, and starts and stops them."""
+    """The feature of pop: puts its services, check points and revival together, and starts and stops them.
+
+    Attributes:
+        popping: The service for pops.
+        acks: The service for acknowledgements and changes of the invisible time.
+        holding: Extends and ends the invisible time of popped messages under their old handles.
+    """
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -60,22 +67,27 @@ class PopFeature(Feature):
             orders=self._orders,
             chance=parts.chance,
         )
-        popping = Popping(
+        self.popping = Popping(
             parts,
             reader=reader,
             waiting=self._waiting,
             check_points=self._check_points,
             orders=self._orders,
         )
-        acks = Acks(parts, journal=self._journal, orders=self._orders, waiting=self._waiting)
-        peeking = Peeking(parts, popping, reader, self._offsets, parts.chance)
+        self.acks = Acks(
+            parts, journal=self._journal, orders=self._orders, waiting=self._waiting
+        )
+        self.holding = Holding(
+            parts, journal=self._journal, orders=self._orders, waiting=self._waiting
+        )
+        peeking = Peeking(parts, self.popping, reader, self._offsets, parts.chance)
         parts.counters.events.gauges.append(self._gauges)
         parts.positions.pops = self._offsets
         self._machines = Machines(parts.world, "pop")
         self._is_running = False
         self.answers = {
-            **PopHandler(popping, peeking, acks).answers,
-            RequestCode.ACK_MESSAGE: AckBatch(self._check_points, acks),
+            **PopHandler(self.popping, peeking, self.acks).answers,
+            RequestCode.ACK_MESSAGE: AckBatch(self._check_points, self.acks),
         }
 
     async def start(self) -> None:

@@ -165,6 +165,16 @@ class Journal:
         (result,) = self._parts.inner.put(self._check_point(point))
         self.check_points.begin(point, self.passed(point, result))
 
+    def extend(self, point: CheckPoint, invisible_ms: int) -> None:
+        """Hide the messages of an open check point for longer, under their old handles, and write its record again.
+
+        The time counts from their pop. Raises StoreError if the record cannot be written: then a restart of the broker
+        delivers the messages after their former invisible time.
+        """
+        self.check_points.extend(point, invisible_ms)
+        (result,) = self._parts.inner.put(self._check_point(point))
+        self.check_points.rewritten(point, self.passed(point, result))
+
     def record_reset(self, place: Place, offset: int) -> None:
         """Record that a group's offset was set, so that older check points do not move it back; only log a failure."""
         group, topic, queue_id = place

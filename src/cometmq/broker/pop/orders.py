@@ -98,6 +98,17 @@ class Orders:
                 return each
         return state.offsets[-1] + 1
 
+    def in_flight(self, place: Place, pop_time_ms: int) -> list[int]:
+        """Return the queue offsets of the unacknowledged messages of a pop in order; empty for an outdated pop time."""
+        state = self._states.get(place)
+        if state is None or state.pop_time_ms != pop_time_ms:
+            return []
+        return [
+            offset
+            for index, offset in enumerate(state.offsets)
+            if not state.acknowledged >> index & 1
+        ]
+
     def show_again_at(self, place: Place, offset: int, pop_time_ms: int, at_ms: int) -> None:
         """Set the time at which a message popped in order is delivered again, epoch ms; ignore an outdated handle."""
         state = self._states.get(place)

@@ -14,10 +14,14 @@ from cometmq.steps.steps import Steps
 
 
 class RetryHandler(Feature):
-    """Handles messages that a consumer sends back."""
+    """Handles messages that a consumer sends back.
+
+    Attributes:
+        retries: The service that stores them again.
+    """
 
     def __init__(self, parts: Parts) -> None:
-        self._retries = Retries(
+        self.retries = Retries(
             parts.settings,
             store=parts.store,
             topics=parts.topics,
@@ -32,5 +36,5 @@ class RetryHandler(Feature):
         """Store a message again, as retry or dead letter, unless its topic was deleted (CONSUMER_SEND_MSG_BACK 36)."""
         request = decode_fields(SendBackRequest, command.fields)
         may = may_of(asker, Action.SUB)
-        yield from self._retries.give_back(request, version=command.version, may=may)
+        yield from self.retries.give_back(request, version=command.version, may=may)
         return Answer()

@@ -66,6 +66,9 @@ class BrokerSettings(MetricsKeys):
         bind_address: the address to listen on; differs: the default is all interfaces in a container with a network of its
             own, else `brokerIP1`, or all interfaces if none has that address, else loopback; Java listens on all interfaces.
         listen_port: the port; 0 for any free one; old clients' second port is 2 below.
+        grpc_port: the port for gRPC clients (apache.rocketmq.v2) of this broker, usually 8081; 0: none; needs the extra
+            `grpc`; for RocketMQ a setting of its proxy.
+        grpc_access_address: the "host:port" that gRPC clients are told; empty: the one that they use; not a key of RocketMQ.
         connections_max: most connections; beyond it a silent one, of the address with the most, is closed for a new one,
             or the new one is refused; not a key of RocketMQ.
         idle_seconds_max: silent connections are closed after this time, s; after 15 s if they never sent anything.
@@ -119,6 +122,8 @@ class BrokerSettings(MetricsKeys):
     ha_ip: str | None = setting(None, key="brokerIP2", is_host=True)
     bind_address: str | None = setting(None, is_host=True)
     listen_port: int = setting(LISTEN_PORT, least=0, most=65535)
+    grpc_port: int = setting(0, key="grpcServerPort", least=0, most=65535)
+    grpc_access_address: str = setting("", key="grpcAccessAddr")
     connections_max: int = setting(10_000, key="connectionsMax", least=1)
     idle_seconds_max: int = setting(120, key="serverChannelMaxIdleTimeSeconds", least=1)
 

@@ -1,0 +1,82 @@
+"""Extends and ends the invisible time of popped messages without new handles, for a consumer that is known to be alive.
+
+Differs: RocketMQ's proxy changes the invisible time of each message instead, which gives it a new handle that only this
+proxy knows. Here the check point, or the lock of a queue popped in order, gets another end, so that the handle that the
+consumer has stays good as long as the message is hidden, also after a restart.
+"""
+
+from typing import NamedTuple
+
+from cometmq.broker.parts import Parts
+from cometmq.broker.pop.check_points import CheckPoint, Place, PointState
+from cometmq.broker.pop.journal import Journal
+from cometmq.broker.pop.orders import Orders
+from cometmq.broker.pop.waiting import PopLongPolls
+from cometmq.codec.receipt import ORDER_QUEUE, Receipt, real_topic
+from cometmq.model.names import pop_origin_topic
+
+
+class OrderedPop(NamedTuple):
+    """The messages of a queue that were popped in order at a time, epoch ms."""
+
+    place: Place
+    pop_time_ms: int
+
+
+# Messages of a pop that are hidden together.
+HeldMessages = CheckPoint | OrderedPop
+
+
+class Holding:
+    """Finds the messages of a pop by a handle, and changes until when they are hidden."""
+
+    def __init__(
+        self, parts: Parts, *, journal: Journal, orders: Orders, waiting: PopLongPolls
+    ) -> None:
+        self._clock = parts.clock
+        self._journal = journal
+        self._check_points = journal.check_points
+        self._orders = orders
+        self._waiting = waiting
+
+    def find(self, receipt: Receipt, topic: str, group: str) -> HeldMessages | None:
+        """Return the messages that were popped together with that of a handle; None if none of them is hidden.
+
+        Args:
+            receipt: The handle.
+            topic: The topic that the consumer asked for.
+            group: The consumer group.
+        """
+        name = real_topic(topic, group, receipt.kind)
+        if receipt.revive_queue == ORDER_QUEUE:
+            pop = OrderedPop((group, name, receipt.queue_id), receipt.pop_time_ms)
+            return pop if self.offsets(pop) else None
+        key = (name, group, receipt.queue_id, receipt.start_offset, receipt.pop_time_ms)
+        return self._check_points.get(key)
+
+    def offsets(self, held: HeldMessages) -> list[int]:
+        """Return the queue offsets of the messages that are still hidden."""
+        if isinstance(held, OrderedPop):
+            return self._orders.in_flight(*held)
+        return list(held.left()) if held.state is PointState.OPEN else []
+
+    def extend(self, held: HeldMessages, invisible_ms: int) -> None:
+        """Hide messages for a time from now on; raises StoreError if only a restart would forget that."""
+        until_ms = self._clock.now_ms() + invisible_ms
+        if isinstance(held, OrderedPop):
+            self._show_at(held, until_ms)
+        elif held.state is PointState.OPEN:
+            self._journal.extend(held, until_ms - held.body.pop_time_ms)
+
+    def release(self, held: HeldMessages) -> None:
+        """Let messages be delivered again now."""
+        if isinstance(held, OrderedPop):
+            self._show_at(held, self._clock.now_ms())
+            group, topic, _ = held.place
+            self._waiting.wake((pop_origin_topic(topic, group), group))
+        else:
+            self._check_points.release(held, self._clock.now_ms())
+
+    def _show_at(self, pop: OrderedPop, at_ms: int) -> None:
+        for offset in self._orders.in_flight(*pop):
+            self._orders.show_again_at(pop.place, offset, pop.pop_time_ms, at_ms)

@@ -1,0 +1,237 @@
+"""The clients that use the proxy, by the id that each call carries, and as members of groups in the broker's tables.
+
+A client has no connection of its own here: its calls may come over several, and its stream of telemetry may break and
+come back. It counts as gone for renewals (`GrpcClient.is_online`) when none of its calls has been open for some seconds,
+or it sent no call for some more; and for its groups when it is silent for channelExpiredTimeout, as other clients are.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from cometmq.broker.tables.client_peer import ClientPeer, PeerAnswer
+from cometmq.model.clock import Clock
+from cometmq.model.codes import VERSION, Language, RequestCode
+from cometmq.model.rights import Asker
+from cometmq.model.subscription import Subscription
+from cometmq.net.own_machine import plain_ip
+from cometmq.proxy.grpc.calls import GrpcCall
+from cometmq.proxy.v2 import messaging_pb2 as pb
+from cometmq.proxy.v2.checks import CLIENT_ID_LENGTH_MAX
+from cometmq.proxy.v2.statuses import ProxyRefusal
+from cometmq.steps.steps import Steps
+
+CLIENT_ID, LANGUAGE, CLIENT_VERSION = "x-mq-client-id", "x-mq-language", "x-mq-client-version"
+CLIENTS_MAX = 20_000
+# A client without an open call for this long, or without a new one for the second time, is taken for gone: its messages
+# are delivered to others. Clients send a heartbeat every 10 s.
+ALONE_SECONDS = 12.0
+SILENT_SECONDS = 35.0
+EXPIRE_SECONDS = 10.0
+
+_LANGUAGES = {
+    "JAVA": Language.JAVA, "CPP": Language.CPP, "DOT_NET": Language.DOTNET,
+    "GOLANG": Language.GO, "RUST": Language.RUST, "PYTHON": Language.PYTHON,
+    "PHP": Language.PHP, "NODE_JS": Language.NODE_JS, "RUBY": Language.RUBY,
+}  # fmt: skip
+_VERSION_TEXT = re.compile(r"(\d)\.(\d)\.(\d)(?!\d)")
+
+
+class ClientCommands(Protocol):
+    """Sends commands to clients."""
+
+    def check(self, client: "GrpcClient", fields: Mapping[str, str], content: bytes) -> None:
+        """Ask for the outcome of a transaction; gets the fields of CHECK_TRANSACTION_STATE and the half message."""
+        ...
+
+    def ask(
+        self, client: "GrpcClient", code: int, fields: Mapping[str, str], body: bytes
+    ) -> Steps[PeerAnswer]:
+        """Return the client's answer to a request of a console; raises RequestTimeout without one."""
+        ...
+
+
+class GrpcClient:
+    """A client of the proxy, and its place in the broker's tables of members.
+
+    Attributes:
+        client_id: The id that the client gave itself.
+        asker: The user of its last call.
+        language: `model.codes.Language`.
+        version: Ordinal of its version.
+        type: What it is, by its settings or its last heartbeat.
+        stream: Its open telemetry call, or None.
+        topics: The topics that it produces for.
+        subscriptions: Its subscriptions by consumer group, as in its settings.
+        open_calls: Number of its calls that wait for an answer.
+        seen: When its last call came or ended, monotonic seconds.
+    """
+
+    is_paused = False
+
+    def __init__(self, client_id: str, asker: Asker, commands: ClientCommands) -> None:
+        self.client_id = client_id
+        self.asker = asker
+        self.language, self.version = int(Language.OTHER), VERSION
+        self.type = pb.CLIENT_TYPE_UNSPECIFIED
+        self.stream: GrpcCall | None = None
+        self.topics: set[str] = set()
+        self.subscriptions: dict[str, tuple[Subscription, ...]] = {}
+        self.open_calls = 0
+        self.seen = self.called = 0.0
+        self.address = ""
+        self.is_closed = False
+        self.on_close: list[Callable[[ClientPeer], None]] = []
+        self._commands = commands
+
+    def is_online(self, now: float) -> bool:
+        """Return whether the client seems to be alive at a time, monotonic seconds."""
+        is_near = self.open_calls > 0 or now - self.seen < ALONE_SECONDS
+        return not self.is_closed and is_near and now - self.called < SILENT_SECONDS
+
+    def notify(self, code: int, fields: dict[str, str], body: bytes = b"") -> None:
+        """Ask for the outcome of a transaction (CHECK_TRANSACTION_STATE); other requests mean nothing to these clients."""
+        if code == RequestCode.CHECK_TRANSACTION_STATE:
+            self._commands.check(self, fields, body)
+
+    def call(
+        self,
+        code: int,
+        fields: dict[str, str],
+        body: bytes = b"",
+        *,
+        timeout_ms: int = 10_000,
+    ) -> Steps[PeerAnswer]:
+        """Return the client's answer to a request of a console; raises RequestTimeout if it gives none in 5 s."""
+        return self._commands.ask(self, code, fields, body)
+
+    def close(self) -> None:
+        """Remove the client from all groups, and end its stream of telemetry."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        listeners, self.on_close = self.on_close, []
+        for listener in listeners:
+            listener(self)
+        if self.stream is not None:
+            self.stream.finish()
+
+
+class GrpcClients:
+    """All clients of the proxy.
+
+    Attributes:
+        on_gone: Called with each client that terminates, or is taken for gone while it holds messages.
+    """
+
+    def __init__(self, clock: Clock, commands: ClientCommands, *, idle_seconds: float) -> None:
+        """Forget clients without an open call that are silent for `idle_seconds`."""
+        self.on_gone: Callable[[GrpcClient], None] = lambda _: None
+        self._clock = clock
+        self._commands = commands
+        self._idle_seconds = idle_seconds
+        self._clients: dict[str, GrpcClient] = {}
+        self._open: dict[GrpcCall, Callable[[], None]] = {}  # What ends a call that waits.
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def __iter__(self) -> Any:
+        return iter(self._clients.values())
+
+    def of(self, call: GrpcCall, asker: Asker) -> GrpcClient:
+        """Return the client of a call, a new one if its id is unknown, and note the sign of life.
+
+        Raises:
+            ProxyRefusal: CLIENT_ID_REQUIRED; FORBIDDEN if the id belongs to another user; TOO_MANY_REQUESTS.
+        """
+        metadata = call.metadata
+        client_id = metadata.get(CLIENT_ID, "")
+        if not client_id or client_id.isspace():
+            raise ProxyRefusal(pb.CLIENT_ID_REQUIRED, "client id cannot be empty")
+        client = self._clients.get(client_id)
+        if client is None or client.is_closed:
+            client = self._new(client_id, asker)
+        elif client.asker != asker:
+            if client.asker.name != asker.name and client.asker.is_known:
+                raise ProxyRefusal(
+                    pb.FORBIDDEN,
+                    f"client id {client_id[:128]} belongs to a client of another user",
+                )
+            client.asker = asker
+        client.address = _address(*call.remote)
+        client.language = _LANGUAGES.get(metadata.get(LANGUAGE, ""), Language.OTHER)
+        client.version = _ordinal(metadata.get(CLIENT_VERSION, ""))
+        client.seen = client.called = self._clock.monotonic()
+        return client
+
+    def _new(self, client_id: str, asker: Asker) -> GrpcClient:
+        if len(client_id) > CLIENT_ID_LENGTH_MAX:
+            raise ProxyRefusal(
+                pb.CLIENT_ID_REQUIRED,
+                f"client id has {len(client_id)} characters; at most {CLIENT_ID_LENGTH_MAX} are allowed",
+            )
+        if len(self._clients) >= CLIENTS_MAX:
+            raise ProxyRefusal(
+                pb.TOO_MANY_REQUESTS,
+                f"{CLIENTS_MAX} clients are connected; try again later",
+            )
+        client = self._clients[client_id] = GrpcClient(client_id, asker, self._commands)
+        return client
+
+    def opened(self, client: GrpcClient, call: GrpcCall, end: Callable[[], None]) -> None:
+        """Count a call that stays open for some time, until it is over; `end` answers it early, when the proxy stops."""
+        if call.is_closed:
+            return
+        client.open_calls += 1
+        self._open[call] = end
+
+        def over() -> None:
+            del self._open[call]
+            client.open_calls -= 1
+            client.seen = self._clock.monotonic()
+
+        call.on_close.append(over)
+
+    def terminate(self, client: GrpcClient) -> None:
+        """Remove a client that stops: from its groups, and with the messages that it holds."""
+        self._clients.pop(client.client_id, None)
+        self.on_gone(client)
+        client.close()
+
+    def expire(self) -> float:
+        """Forget the clients that are silent for too long; return the seconds to the next call."""
+        oldest = self._clock.monotonic() - self._idle_seconds
+        gone: Iterable[GrpcClient] = [
+            each
+            for each in self._clients.values()
+            if each.is_closed or (not each.open_calls and each.called < oldest)
+        ]
+        for client in gone:
+            self.terminate(client)
+        return EXPIRE_SECONDS
+
+    def end_calls(self) -> None:
+        """Answer all calls that wait, because the proxy stops."""
+        for end in list(self._open.values()):
+            end()
+
+    def close(self) -> None:
+        """Remove all clients, because the proxy stops."""
+        for client in list(self._clients.values()):
+            client.close()
+        self._clients.clear()
+
+
+def _address(host: str, port: int) -> str:
+    ip = plain_ip(host) if ":" in host else host
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+def _ordinal(text: str) -> int:
+    """Return the ordinal of a version such as "5.1.2" as RocketMQ counts its own; that of this version if it has none."""
+    found = _VERSION_TEXT.match(text)
+    if found is None:
+        return VERSION
+    number = int("".join(found.groups()))
+    return VERSION - 2 * (533 - number)

@@ -1,0 +1,182 @@
+"""The way of a call: its client and its rights, its request, the work of its service, and its answer.
+
+All errors of services become answers here. Work that waits is a generator of steps (`steps.steps`); there is no task for
+a call.
+"""
+
+import logging
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from cometmq.broker.role import RunningRole
+from cometmq.broker.server import Broker
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import ConnectionLost
+from cometmq.model.rights import Access, Asker, Right
+from cometmq.proxy.grpc.calls import GrpcCall, Unary
+from cometmq.proxy.services.clients import GrpcClient, GrpcClients
+from cometmq.proxy.services.role_services import RoleServices, services_of
+from cometmq.proxy.v2 import messaging_pb2 as pb
+from cometmq.proxy.v2.statuses import ProxyRefusal, status_of
+from cometmq.steps.runner import StepsRun, World
+from cometmq.steps.steps import Steps
+
+_log = logging.getLogger(__name__)
+
+WAITING_MAX = 50_000
+T = TypeVar("T")
+
+
+class CallGate(Protocol):
+    """Checks who sends a call, and what the sender may do."""
+
+    def asker_of(self, call: GrpcCall) -> Asker:
+        """Return the sender of a call; raise ProxyRefusal (UNAUTHORIZED) if the sender is unknown."""
+        ...
+
+    def check(self, call: GrpcCall, asker: Asker, right: Right, *accesses: Access) -> None:
+        """Raise ProxyRefusal (UNAUTHORIZED) if the sender of a call lacks a right."""
+        ...
+
+
+class CallContext(NamedTuple):
+    """A call while its service works on it.
+
+    Attributes:
+        call: The call.
+        client: Its client.
+        asker: The user who sends it.
+        services: The services of the broker.
+        gate: Checks what the user may do.
+    """
+
+    call: GrpcCall
+    client: GrpcClient
+    asker: Asker
+    services: RoleServices
+    gate: CallGate
+
+    def check(self, right: Right, *accesses: Access) -> None:
+        """Raise ProxyRefusal (UNAUTHORIZED) if the user lacks the right to one of these accesses."""
+        self.gate.check(self.call, self.asker, right, *accesses)
+
+
+# The work of a method: gets the call and its request; returns the response, steps that return it, or None if the call
+# is answered elsewhere.
+Work = Callable[[CallContext, Any], Any]
+
+
+class Method(NamedTuple):
+    """A method of MessagingService.
+
+    Attributes:
+        code: The request of the remoting protocol that does the same, for the log and for rights.
+        request: The class of its request.
+        response: The class of its response, which has a `status`.
+        work: Does what the request asks for.
+    """
+
+    code: RequestCode
+    request: type[Message]
+    response: type[Message]
+    work: Work
+
+
+class CallRunner:
+    """Runs the methods for calls, on the services of the broker's current role."""
+
+    def __init__(
+        self, broker: Broker, clients: GrpcClients, gate: CallGate, world: World
+    ) -> None:
+        self._broker = broker
+        self._role: RunningRole | None = None
+        self._services: RoleServices | None = None
+        self.clients = clients
+        self.gate = gate
+        self._world = world
+        self._running: set[StepsRun[Any]] = set()
+
+    def services(self) -> RoleServices:
+        """Return the services of the broker; raise ProxyRefusal if it is no master now."""
+        role = self._broker.role
+        if self._services is None or role is not self._role:
+            self._services, self._role = services_of(role), role
+        return self._services
+
+    def context(self, call: GrpcCall) -> CallContext:
+        """Return the context of a call; raise ProxyRefusal for an unknown sender or client, or if the broker is no master."""
+        asker = self.gate.asker_of(call)
+        client = self.clients.of(call, asker)
+        return CallContext(call, client, asker, self.services(), self.gate)
+
+    def handler(self, method: Method) -> Unary:
+        """Return the service of a method for the gRPC server."""
+        return Unary(partial(self._handle, method))
+
+    def _handle(self, method: Method, call: GrpcCall, content: bytes) -> None:
+        try:
+            request = _decoded(method.request, content)
+            outcome = method.work(self.context(call), request)
+            if isinstance(outcome, Generator):
+                self.run(outcome, partial(self._ended, method, call))
+                return
+        except Exception as error:  # noqa: BLE001  The one place where errors become answers.
+            refuse(method, call, error)
+            return
+        if outcome is not None:
+            _answer(call, outcome)
+
+    def _ended(
+        self, method: Method, call: GrpcCall, outcome: Any, error: BaseException | None
+    ) -> None:
+        if error is not None:
+            if not (call.is_closed and isinstance(error, ConnectionLost)):
+                refuse(method, call, error)
+        elif outcome is not None:
+            _answer(call, outcome)
+
+    def run(
+        self, steps: Steps[T], ended: Callable[[T | None, BaseException | None], None]
+    ) -> None:
+        """Run steps, and call `ended` with their result or error, unless the proxy is closed before.
+
+        Raises ProxyRefusal (TOO_MANY_REQUESTS) if too many wait.
+        """
+        if len(self._running) >= WAITING_MAX:
+            raise ProxyRefusal(pb.TOO_MANY_REQUESTS, "flow limit")
+
+        def end(result: T | None, error: BaseException | None) -> None:
+            self._running.discard(run)
+            ended(result, error)
+
+        run: StepsRun[T] = StepsRun(self._world, steps, end)
+        self._running.add(run)
+        run.go_on()
+
+    def close(self) -> None:
+        """Stop the steps that wait."""
+        running, self._running = self._running, set()
+        for run in running:
+            run.stop(lambda: None)
+
+
+def refuse(method: Method, call: GrpcCall, error: BaseException) -> None:
+    """Answer a call with the status of an error."""
+    _answer(call, method.response(status=status_of(error, method.code)))
+
+
+def _answer(call: GrpcCall, response: Message) -> None:
+    call.answer(response.SerializeToString())
+    call.finish()
+
+
+def _decoded(kind: type[Message], content: bytes) -> Message:
+    try:
+        return kind.FromString(content)
+    except DecodeError:
+        raise ProxyRefusal(
+            pb.BAD_REQUEST, f"the request is no {kind.DESCRIPTOR.name}: it cannot be decoded"
+        ) from None

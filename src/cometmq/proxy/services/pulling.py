@@ -1,0 +1,194 @@
+"""PullMessage, UpdateOffset, GetOffset and QueryOffset: consuming by offset, which RocketMQ's proxy does not implement."""
+
+from collections.abc import Callable
+from functools import partial
+
+from google.protobuf.message import Message
+
+from cometmq.broker.pull.pulls import PullAnswer
+from cometmq.codec.headers.offset import (
+    QueryConsumerOffset,
+    QueueRequest,
+    SearchOffset,
+    UpdateConsumerOffset,
+)
+from cometmq.codec.headers.pull import PullRequest
+from cometmq.codec.record import decode_records
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import RequestError
+from cometmq.model.flags import PULL_SUBSCRIPTION, PULL_SUSPEND
+from cometmq.model.rights import Action, Right
+from cometmq.model.subscription import SQL92, TAG
+from cometmq.proxy.services.access import group_access, topic_accesses
+from cometmq.proxy.services.callers import CallCaller
+from cometmq.proxy.services.methods import CallContext, CallRunner, Method, refuse
+from cometmq.proxy.services.routes import topic_of
+from cometmq.proxy.v2 import messaging_pb2 as pb
+from cometmq.proxy.v2.checks import group_name, milliseconds, topic_name
+from cometmq.proxy.v2.delivered_messages import THREAD_SIZE, Delivery, delivered_messages
+from cometmq.proxy.v2.statuses import OK, ProxyRefusal, status
+from cometmq.steps.steps import Steps, elsewhere
+
+BATCH_MAX = 32
+POLL_MS_MAX = 20_000
+_SIZE_MAX = 4 << 20
+_LONG_MAX = (1 << 63) - 1
+_MOVED = ResponseCode.PULL_OFFSET_MOVED
+
+
+class Pulling:
+    """The method PullMessage."""
+
+    def __init__(self, runner: CallRunner) -> None:
+        self._runner = runner
+        self.method = Method(
+            RequestCode.PULL_MESSAGE, pb.PullMessageRequest, pb.PullMessageResponse, self.pull
+        )
+
+    def pull(self, context: CallContext, request: pb.PullMessageRequest) -> Steps[None] | None:
+        """Read messages of a queue from an offset on; waits for some if there are none yet."""
+        topic, queue_id = _queue(context, request.message_queue)
+        group = group_name(request.group)
+        context.check(Right.READER, topic_accesses(topic, Action.SUB), group_access(group))
+        if request.batch_size <= 0:
+            raise ProxyRefusal(
+                pb.BAD_REQUEST, f"batch_size must be 1 or more, not {request.batch_size}"
+            )
+        if request.offset < 0:
+            raise ProxyRefusal(pb.ILLEGAL_OFFSET, f"offset {request.offset} is negative")
+        poll_ms = min(max(milliseconds(request.long_polling_timeout), 0), POLL_MS_MAX)
+        expression = request.filter_expression
+        wanted = PullRequest(
+            group, topic, queue_id, request.offset, min(request.batch_size, BATCH_MAX),
+            PULL_SUBSCRIPTION | (PULL_SUSPEND if poll_ms else 0),
+            suspend_timeout_millis=poll_ms,
+            subscription=expression.expression or "*",
+            expression_type=SQL92 if expression.type == pb.SQL else TAG,
+            max_msg_bytes=_SIZE_MAX,
+        )  # fmt: skip
+        answer = partial(self._answer, context, request)
+
+        def done(result: PullAnswer | None, error: BaseException | None) -> None:
+            if result is not None:
+                self._runner.run(answer(result), ended)
+            elif error is not None:
+                refuse(self.method, context.call, error)
+
+        def ended(_result: None, error: BaseException | None) -> None:
+            if error is not None:
+                refuse(self.method, context.call, error)
+
+        caller = CallCaller[PullAnswer](context.client, context.call, self._runner.run, done)
+        nothing = ProxyRefusal(pb.MESSAGE_NOT_FOUND, "no new message")
+        end = partial(refuse, self.method, context.call, nothing)
+        self._runner.clients.opened(context.client, context.call, end)
+        services = context.services
+        caller.answer(lambda: services.pulls.pull(wanted, caller))
+        return None
+
+    def _answer(
+        self, context: CallContext, request: pb.PullMessageRequest, result: PullAnswer
+    ) -> Steps[None]:
+        call = context.call
+        found = OK
+        if not result.records:
+            is_moved = result.code == _MOVED
+            found = (
+                status(
+                    pb.ILLEGAL_OFFSET,
+                    f"the offset is not within {result.min_offset} to {result.max_offset}",
+                )
+                if is_moved
+                else status(pb.MESSAGE_NOT_FOUND, "no new message")
+            )
+        make = partial(_encoded, result, request.message_queue.topic.resource_namespace, found)
+        size = sum(map(len, result.records))
+        parts = (yield from elsewhere(make)) if size > THREAD_SIZE else make()
+        for part in parts:
+            call.answer(part)
+        call.finish()
+
+
+def _encoded(result: PullAnswer, namespace: str, found: pb.Status) -> list[bytes]:
+    """Return the parts of an answer: its status, a part for each message, and the next offset."""
+    deliveries = [Delivery(record) for record in decode_records(b"".join(result.records))]
+    messages = delivered_messages(deliveries, namespace)
+    parts = [pb.PullMessageResponse(status=found)]
+    parts += [pb.PullMessageResponse(message=each) for each in messages]
+    parts.append(pb.PullMessageResponse(next_offset=result.next_offset))
+    return [part.SerializeToString() for part in parts]
+
+
+def update_offset(
+    context: CallContext, request: pb.UpdateOffsetRequest
+) -> pb.UpdateOffsetResponse:
+    """Commit the offset of a group in a queue."""
+    (topic, queue_id), group = _queue(context, request.message_queue), group_name(request.group)
+    context.check(
+        Right.READER,
+        topic_accesses(topic, Action.SUB, Action.UPDATE),
+        group_access(group),
+    )
+    if request.offset < 0:
+        raise ProxyRefusal(pb.ILLEGAL_OFFSET, f"offset {request.offset} is negative")
+    wanted = UpdateConsumerOffset(group, topic, queue_id, request.offset)
+    try:
+        context.services.committed.commit(wanted)
+    except RequestError as error:
+        if error.code == ResponseCode.INVALID_PARAMETER:
+            raise ProxyRefusal(pb.ILLEGAL_OFFSET, error.remark) from None
+        raise
+    return pb.UpdateOffsetResponse(status=OK)
+
+
+def get_offset(context: CallContext, request: pb.GetOffsetRequest) -> Steps[Message]:
+    """Return the offset that a group has committed in a queue; OFFSET_NOT_FOUND without one."""
+    (topic, queue_id), group = _queue(context, request.message_queue), group_name(request.group)
+    context.check(
+        Right.READER,
+        topic_accesses(topic, Action.SUB, Action.GET),
+        group_access(group),
+    )
+    offset = yield from context.services.committed.find(
+        QueryConsumerOffset(group, topic, queue_id, set_zero_if_not_found=False)
+    )
+    return pb.GetOffsetResponse(status=OK, offset=offset)
+
+
+def query_offset(context: CallContext, request: pb.QueryOffsetRequest) -> Steps[Message]:
+    """Return the first or last offset of a queue, or that of the first message stored at or after a time."""
+    topic, queue_id = _queue(context, request.message_queue)
+    context.check(Right.READER, topic_accesses(topic, Action.SUB, Action.GET))
+    offsets = context.services.queue_offsets
+    if request.query_offset_policy == pb.TIMESTAMP:
+        if not request.HasField("timestamp"):
+            raise ProxyRefusal(pb.BAD_REQUEST, "the policy TIMESTAMP needs a timestamp")
+        time_ms = milliseconds(request.timestamp)
+        offset = yield from offsets.by_time(SearchOffset(topic, queue_id, time_ms))
+    else:
+        known: dict[int, Callable[[QueueRequest], int]] = {
+            pb.BEGINNING: offsets.beginning,
+            pb.END: offsets.end,
+        }
+        find = known.get(request.query_offset_policy)
+        if find is None:
+            raise ProxyRefusal(
+                pb.BAD_REQUEST, f"unknown offset policy {request.query_offset_policy}"
+            )
+        offset = find(QueueRequest(topic, queue_id))
+    return pb.QueryOffsetResponse(status=OK, offset=offset)
+
+
+def _queue(context: CallContext, queue: pb.MessageQueue) -> tuple[str, int]:
+    """Return topic and id of a queue of this broker; raise ProxyRefusal if there is none."""
+    name = topic_name(queue.topic)
+    topic = topic_of(context.services.parts, name)
+    broker_name = context.services.parts.settings.broker_name
+    if queue.broker.name and queue.broker.name != broker_name:
+        raise ProxyRefusal(pb.BAD_REQUEST, f"cannot find broker {queue.broker.name}")
+    if not 0 <= queue.id < topic.queue_count:
+        raise ProxyRefusal(
+            pb.BAD_REQUEST,
+            f"queue {queue.id} of topic {name} does not exist; it has {topic.queue_count}",
+        )
+    return name, queue.id

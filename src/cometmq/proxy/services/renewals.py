@@ -1,0 +1,149 @@
+"""Renewals: messages that a client holds stay hidden for as long as it is alive, under the handles that it has.
+
+A call with auto_renew hides messages for a minute at first. Before that is over, they are hidden for longer each time,
+for at most three hours together. When their client is gone (`GrpcClient.is_online`), they are delivered to others at
+once. Times follow RenewStrategyPolicy of RocketMQ 5.3.x.
+"""
+
+import logging
+import math
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from itertools import count
+
+from cometmq.broker.pop.holding import HeldMessages
+from cometmq.model.clock import Clock
+from cometmq.model.errors import CometError
+from cometmq.model.text import printable
+from cometmq.proxy.services.clients import GrpcClient
+from cometmq.proxy.services.role_services import RoleServices
+
+_log = logging.getLogger(__name__)
+
+AHEAD_SECONDS = 10.0
+TIMES_SECONDS = (60, 180, 300, 600, 1_800, 3_600)
+LONGEST_SECONDS = 10_800.0
+LOOK_SECONDS = 1.0
+_SWEEP_MIN = 4_096
+
+
+class RenewedMessages:
+    """Messages that a client holds.
+
+    Attributes:
+        client: The client.
+        services: The services of the broker in the role in which they were popped.
+        held: The messages.
+        began: When they were popped, monotonic seconds.
+        times: How often they were renewed.
+    """
+
+    __slots__ = ("began", "client", "held", "services", "times")
+
+    def __init__(
+        self, client: GrpcClient, services: RoleServices, held: HeldMessages, began: float
+    ) -> None:
+        self.client = client
+        self.services = services
+        self.held = held
+        self.began = began
+        self.times = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of them are acknowledged or are delivered again."""
+        return not self.services.pop.holding.offsets(self.held)
+
+    def release(self) -> None:
+        """Let the rest of them be delivered to others now."""
+        self.services.pop.holding.release(self.held)
+
+
+class Renewals:
+    """All messages that are renewed, by the time at which that is due and by client.
+
+    Attributes:
+        on_first: Called when `look` has to be called again, after it had nothing to do.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.on_first: Callable[[], None] = lambda: None
+        self._clock = clock
+        self._due: list[tuple[float, int, RenewedMessages]] = []
+        self._order = count()
+        self._of: dict[GrpcClient, set[RenewedMessages]] = {}
+        self._swept_at = (
+            _SWEEP_MIN  # Number of entries at which those that are over are removed.
+        )
+
+    def __len__(self) -> int:
+        return sum(map(len, self._of.values()))
+
+    def add(
+        self,
+        client: GrpcClient,
+        services: RoleServices,
+        held: HeldMessages,
+        invisible_ms: int,
+    ) -> None:
+        """Renew messages from now on, which a client has just received and which are hidden for some ms."""
+        now = self._clock.monotonic()
+        if not self._of:
+            self.on_first()
+        renewed = RenewedMessages(client, services, held, now)
+        self._of.setdefault(client, set()).add(renewed)
+        self._again_at(renewed, now + invisible_ms / 1_000)
+        if len(self._due) >= self._swept_at:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what is over, which is nearly everything if consumers are fast."""
+        for _, _, renewed in self._due:
+            if renewed in self._of.get(renewed.client, ()) and renewed.is_over:
+                self._drop(renewed)
+        self._due = [each for each in self._due if each[2] in self._of.get(each[2].client, ())]
+        heapify(self._due)
+        self._swept_at = max(_SWEEP_MIN, 2 * len(self._due))
+
+    def release(self, client: GrpcClient) -> None:
+        """Let the messages that a client holds be delivered to others, because it is gone."""
+        for each in self._of.pop(client, ()):
+            each.release()
+
+    def look(self) -> float:
+        """Release the messages of clients that are gone, and renew those that are due; return the seconds to the next call."""
+        now = self._clock.monotonic()
+        for client in [each for each in self._of if not each.is_online(now)]:
+            _log.info(
+                "client %s is gone; the messages that it held are delivered to others",
+                printable(client.client_id[:128]),
+            )
+            self.release(client)
+        while self._due and self._due[0][0] <= now:
+            _, _, renewed = heappop(self._due)
+            if renewed in self._of.get(renewed.client, ()):
+                self._renew(renewed, now)
+        return LOOK_SECONDS if self._of else math.inf
+
+    def _renew(self, renewed: RenewedMessages, now: float) -> None:
+        left = renewed.began + LONGEST_SECONDS - now
+        if renewed.is_over or left <= AHEAD_SECONDS:
+            self._drop(renewed)
+            return
+        seconds = min(TIMES_SECONDS[min(renewed.times, len(TIMES_SECONDS) - 1)], left)
+        renewed.times += 1
+        try:
+            renewed.services.pop.holding.extend(renewed.held, int(seconds * 1_000))
+        except CometError as error:
+            _log.warning("messages are hidden for longer, but only until a restart: %s", error)
+        self._again_at(renewed, now + seconds)
+
+    def _drop(self, renewed: RenewedMessages) -> None:
+        some = self._of[renewed.client]
+        some.discard(renewed)
+        if not some:
+            del self._of[renewed.client]
+
+    def _again_at(self, renewed: RenewedMessages, visible_at: float) -> None:
+        due = max(visible_at - AHEAD_SECONDS, self._clock.monotonic() + LOOK_SECONDS)
+        heappush(self._due, (due, next(self._order), renewed))

@@ -1,0 +1,301 @@
+"""Telemetry, Heartbeat and NotifyClientTermination: what clients are, and what they are told.
+
+Source: ClientActivity, GrpcClientSettingsManager and GrpcClientChannel of RocketMQ 5.3.x. Differs: a heartbeat registers
+a client that has sent no settings yet, because clients do not send them again when a proxy has lost them.
+"""
+
+import logging
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from cometmq.broker.tables.members import Client
+from cometmq.codec.bodies.heartbeat import (
+    CONSUME_ACTIVELY,
+    CONSUME_PASSIVELY,
+    ConsumerPart,
+    Heartbeat,
+    ProducerPart,
+)
+from cometmq.model.clock import Clock
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import CometError, SubscriptionError
+from cometmq.model.group import GroupConfig
+from cometmq.model.rights import Action, Right
+from cometmq.model.subscription import SQL92, Subscription, parse_subscription
+from cometmq.proxy.grpc.calls import CallStream, GrpcCall, GrpcStatus, Streaming
+from cometmq.proxy.services.access import group_access, topic_accesses
+from cometmq.proxy.services.clients import GrpcClient
+from cometmq.proxy.services.commands import StreamCommands
+from cometmq.proxy.services.methods import CallContext, CallRunner
+from cometmq.proxy.v2 import messaging_pb2 as pb
+from cometmq.proxy.v2.checks import group_name, topic_name
+from cometmq.proxy.v2.statuses import OK, ProxyRefusal, status_of
+
+_log = logging.getLogger(__name__)
+
+BATCH_MAX = 32
+POLL_SECONDS = 20
+# Topics and groups of one client, which are kept.
+TOPICS_MAX = 1_000
+GROUPS_MAX = 100
+PRODUCER_ATTEMPTS = 3
+_PRODUCER_BACKOFF_MS = (10, 1_000, 2.0)  # First, longest, factor.
+# The pauses of a group without a policy of its own (CustomizedRetryPolicy of RocketMQ), seconds.
+_PAUSES_SECONDS = (
+    1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1_200, 1_800, 3_600, 7_200,
+)  # fmt: skip
+_CONSUMERS = {
+    pb.PUSH_CONSUMER: CONSUME_PASSIVELY,
+    pb.SIMPLE_CONSUMER: CONSUME_ACTIVELY,
+    pb.PULL_CONSUMER: CONSUME_ACTIVELY,
+}
+_CLIENT_FAULTS = range(40_000, 50_000)
+
+
+class ClientTelemetry:
+    """The settings of clients, and their membership in groups."""
+
+    def __init__(self, runner: CallRunner, clock: Clock, commands: StreamCommands) -> None:
+        """`commands` gets the answers of clients to commands."""
+        self.commands = commands
+        self._runner = runner
+        self._clock = clock
+
+    def streaming(self) -> Streaming:
+        """Return the service of the method Telemetry."""
+        return Streaming(lambda call: TelemetryStream(self, call))
+
+    def opened(self, client: GrpcClient, call: GrpcCall) -> None:
+        """Count a stream as an open call of its client."""
+        self._runner.clients.opened(client, call, call.finish)
+
+    # --- settings
+
+    def settle(self, call: GrpcCall, settings: pb.Settings) -> GrpcClient:
+        """Register the client of a stream by its settings, and answer with those that it must use."""
+        context = self._runner.context(call)
+        client = context.client
+        kind = settings.WhichOneof("pub_sub")
+        if kind is None:
+            raise ProxyRefusal(
+                pb.BAD_REQUEST, "there is no publishing or subscription data in settings"
+            )
+        answer = pb.Settings()
+        answer.CopyFrom(settings)
+        client.type = settings.client_type
+        if kind == "publishing":
+            self._settle_producer(context, settings.publishing, answer)
+        else:
+            self._settle_consumer(context, settings, answer)
+        answer.metric.on = False
+        if client.stream is not None and client.stream is not call:
+            client.stream.finish()
+        client.stream = call
+        command = pb.TelemetryCommand(status=OK, settings=answer)
+        call.answer(command.SerializeToString())
+        return client
+
+    def _settle_producer(
+        self, context: CallContext, publishing: pb.Publishing, answer: pb.Settings
+    ) -> None:
+        names = _topics(publishing.topics)
+        for name in names:
+            context.check(Right.WRITER, topic_accesses(name, Action.PUB))
+        context.client.topics = set(names)
+        first_ms, longest_ms, factor = _PRODUCER_BACKOFF_MS
+        answer.backoff_policy.max_attempts = PRODUCER_ATTEMPTS
+        backoff = answer.backoff_policy.exponential_backoff
+        backoff.initial.FromMilliseconds(first_ms)
+        backoff.max.FromMilliseconds(longest_ms)
+        backoff.multiplier = factor
+        answer.publishing.validate_message_type = True
+        answer.publishing.max_body_size = context.services.parts.settings.body_size_max
+        self._register(context)
+
+    def _settle_consumer(
+        self, context: CallContext, settings: pb.Settings, answer: pb.Settings
+    ) -> None:
+        group = group_name(settings.subscription.group)
+        context.check(Right.READER, group_access(group))
+        entries = settings.subscription.subscriptions
+        names = _topics([entry.topic for entry in entries])
+        for name in names:
+            context.check(Right.READER, topic_accesses(name, Action.SUB))
+        _check_room(context.client, group)
+        context.client.subscriptions[group] = tuple(
+            _subscription(name, entry.expression, self._clock.now_ms())
+            for name, entry in zip(names, entries, strict=True)
+        )
+        self._register(context)
+        config = context.services.parts.groups.peek(group) or GroupConfig(group)
+        answer.subscription.fifo = config.orderly
+        answer.subscription.receive_batch_size = BATCH_MAX
+        answer.subscription.long_polling_timeout.seconds = POLL_SECONDS
+        answer.backoff_policy.CopyFrom(backoff_of(config))
+
+    # --- groups
+
+    def heartbeat(
+        self, context: CallContext, request: pb.HeartbeatRequest
+    ) -> pb.HeartbeatResponse:
+        """Note that a client is alive, and register it again in its groups."""
+        client = context.client
+        if request.client_type == pb.CLIENT_TYPE_UNSPECIFIED:
+            raise ProxyRefusal(pb.UNRECOGNIZED_CLIENT_TYPE, "the heartbeat has no client type")
+        client.type = request.client_type
+        if request.HasField("group") and request.client_type != pb.PRODUCER:
+            group = group_name(request.group)
+            context.check(Right.READER, group_access(group))
+            _check_room(client, group)
+            client.subscriptions.setdefault(group, ())
+        self._register(context)
+        return pb.HeartbeatResponse(status=OK)
+
+    def terminate(
+        self, context: CallContext, request: pb.NotifyClientTerminationRequest
+    ) -> pb.NotifyClientTerminationResponse:
+        """Remove a client that stops from its groups; what it has received and holds is delivered to others."""
+        if request.HasField("group"):
+            group_name(request.group)
+        self._runner.clients.terminate(context.client)
+        return pb.NotifyClientTerminationResponse(status=OK)
+
+    def note_producer(self, context: CallContext, topic: str) -> None:
+        """Register a client as a producer of transactions for a topic, so that it is asked for their outcome."""
+        client = context.client
+        if topic not in client.topics and len(client.topics) < TOPICS_MAX:
+            client.topics.add(topic)
+            self._register(context)
+
+    def _register(self, context: CallContext) -> None:
+        """Enter a client into its groups, as a heartbeat of a remoting client does; new topics are announced later."""
+        client = context.client
+        style = _CONSUMERS.get(client.type, CONSUME_PASSIVELY)
+        heartbeat = Heartbeat(
+            client.client_id,
+            tuple(ProducerPart(topic) for topic in client.topics),
+            tuple(
+                ConsumerPart(group, subscriptions, style)
+                for group, subscriptions in client.subscriptions.items()
+            ),
+            is_without_subscriptions=not any(client.subscriptions.values()),
+        )
+        member = Client(
+            client.client_id, client, context.asker, client.language, client.version,
+            self._clock.monotonic(),
+        )  # fmt: skip
+        result = context.services.heartbeats.take(heartbeat, member)
+        if isinstance(result, Generator):
+            self._runner.run(result, _log_failure)
+        elif result.refusal is not None:
+            raise result.refusal
+
+
+class TelemetryStream(CallStream):
+    """The stream of telemetry of one client."""
+
+    def __init__(self, telemetry: ClientTelemetry, call: GrpcCall) -> None:
+        self._telemetry = telemetry
+        self._call = call
+        self._client: GrpcClient | None = None
+
+    def received(self, message: bytes) -> None:
+        """Handle settings, or the answer to a command."""
+        try:
+            command = pb.TelemetryCommand.FromString(message)
+        except DecodeError:
+            self._call.finish(
+                GrpcStatus.INVALID_ARGUMENT,
+                "the message is no TelemetryCommand: it cannot be decoded",
+            )
+            return
+        if command.WhichOneof("command") != "settings":
+            if self._client is not None:
+                self._telemetry.commands.answered(self._client, command)
+            return
+        try:
+            client = self._telemetry.settle(self._call, command.settings)
+        except Exception as error:  # noqa: BLE001  The stream ends with it.
+            self._refuse(error)
+            return
+        if self._client is None:
+            self._client = client
+            self._telemetry.opened(client, self._call)
+
+    def _refuse(self, error: Exception) -> None:
+        found = status_of(error, RequestCode.HEART_BEAT)
+        if found.code in _CLIENT_FAULTS:
+            self._call.finish(GrpcStatus.INVALID_ARGUMENT, found.message)
+        else:
+            self._call.finish(
+                GrpcStatus.INTERNAL, f"process client telemetryCommand failed. {found.message}"
+            )
+
+    def half_closed(self) -> None:
+        """End the stream, because the client sends nothing more on it."""
+        self._call.finish()
+
+    def closed(self) -> None:
+        """Forget the stream; its client stays known until it is silent."""
+        client = self._client
+        if client is not None and client.stream is self._call:
+            client.stream = None
+
+
+def backoff_of(group: GroupConfig) -> pb.RetryPolicy:
+    """Return how often, and after which pauses, consumers of a group try again."""
+    policy = pb.RetryPolicy(max_attempts=group.retry_max_times + 1)
+    wanted = group.retry_policy
+    exponential: Any = wanted.get("exponentialRetryPolicy")
+    if wanted.get("type") == "EXPONENTIAL":
+        numbers = exponential if isinstance(exponential, Mapping) else {}
+        backoff = policy.exponential_backoff
+        backoff.initial.FromMilliseconds(_number(numbers.get("initial"), 5_000))
+        backoff.max.FromMilliseconds(_number(numbers.get("max"), 7_200_000))
+        backoff.multiplier = float(_number(numbers.get("multiplier"), 2))
+        return policy
+    customized: Any = wanted.get("customizedRetryPolicy")
+    pauses = customized.get("next") if isinstance(customized, Mapping) else None
+    if not isinstance(pauses, list) or not pauses:
+        pauses = [seconds * 1_000 for seconds in _PAUSES_SECONDS]
+    for pause_ms in pauses[: len(_PAUSES_SECONDS) * 4]:
+        policy.customized_backoff.next.add().FromMilliseconds(_number(pause_ms, 1_000))
+    return policy
+
+
+def _number(value: object, default: int) -> int:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 < value < 1 << 40 else default  # type: ignore[operator,return-value]
+
+
+def _check_room(client: GrpcClient, group: str) -> None:
+    if len(client.subscriptions) >= GROUPS_MAX and group not in client.subscriptions:
+        raise ProxyRefusal(
+            pb.BAD_REQUEST, f"a client can be in at most {GROUPS_MAX} consumer groups"
+        )
+
+
+def _topics(resources: Sequence[pb.Resource]) -> list[str]:
+    if len(resources) > TOPICS_MAX:
+        raise ProxyRefusal(
+            pb.BAD_REQUEST,
+            f"settings name {len(resources)} topics; at most {TOPICS_MAX} are allowed",
+        )
+    return [topic_name(each) for each in resources]
+
+
+def _subscription(topic: str, expression: pb.FilterExpression, version: int) -> Subscription:
+    if expression.type == pb.SQL:
+        return Subscription(topic, expression.expression, SQL92, version=version)
+    try:
+        return parse_subscription(topic, expression.expression, version=version)
+    except SubscriptionError as error:
+        raise ProxyRefusal(pb.ILLEGAL_FILTER_EXPRESSION, str(error)) from None
+
+
+def _log_failure(_result: object, error: BaseException | None) -> None:
+    if error is not None:
+        trace = None if isinstance(error, CometError) else error
+        _log.warning("a client's heartbeat failed: %s", error, exc_info=trace)

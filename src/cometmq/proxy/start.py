@@ -1,0 +1,42 @@
+"""Starts the proxy of a broker, if its settings want one; what the proxy needs is imported then."""
+
+from typing import TYPE_CHECKING
+
+from cometmq.broker.server import Broker
+from cometmq.model.errors import SettingsError
+
+if TYPE_CHECKING:
+    from cometmq.proxy.local import LocalProxy
+
+# Top-level modules of the packages of the extra.
+_EXTRA = ("jh2", "google")
+
+
+async def start_proxy(broker: Broker, port: int | None = None) -> "LocalProxy | None":
+    """Start the proxy of a started broker and return it; None if it shall have none.
+
+    Args:
+        broker: The broker.
+        port: The port, 0 for any free one; None: that of the settings (grpcServerPort), where 0 means no proxy.
+
+    Raises:
+        SettingsError: A package that the proxy needs is not installed.
+        NetError: The port cannot be opened.
+    """
+    settings = broker.settings
+    if port is None:
+        if not settings.grpc_port:
+            return None
+        port = settings.grpc_port
+    try:
+        from cometmq.proxy.local import LocalProxy
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _EXTRA:
+            raise
+        raise SettingsError(
+            f"the gRPC port (grpcServerPort, --grpc) needs a package that is not installed ({error.name}); "
+            "install it: pip install 'cometmq[grpc]'"
+        ) from None
+    proxy = LocalProxy(broker, port=port, access_address=settings.grpc_access_address)
+    await proxy.start()
+    return proxy

@@ -1,0 +1,1 @@
+"""The messages of RocketMQ's gRPC protocol."""

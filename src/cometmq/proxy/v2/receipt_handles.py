@@ -1,0 +1,47 @@
+"""Receipt handles as the gRPC protocol has them: nine words, the last of which is the offset in the log.
+
+The first eight are those of `codec.receipt`; RocketMQ's proxy adds the ninth for the dead-letter queue. It may be
+missing.
+"""
+
+from cometmq.codec.receipt import Receipt, parse_receipt
+from cometmq.model.errors import RequestError
+from cometmq.model.numbers import whole_number
+from cometmq.proxy.v2 import messaging_pb2 as pb
+from cometmq.proxy.v2.statuses import ProxyRefusal
+
+_LENGTH_MAX = 512
+
+
+def encode_handle(receipt: Receipt, physical_offset: int) -> str:
+    """Return the handle of a message at an offset of the log."""
+    return f"{receipt} {physical_offset}"
+
+
+def decode_handle(text: str, broker_name: str) -> tuple[Receipt, int | None]:
+    """Return the parts of a handle of this broker, and the offset in the log if it has one.
+
+    Raises:
+        ProxyRefusal: INVALID_RECEIPT_HANDLE: It is malformed, or of another broker.
+    """
+    words = text[: _LENGTH_MAX + 1].split(" ")
+    try:
+        if not 8 <= len(words) <= 9 or len(text) > _LENGTH_MAX:
+            raise _invalid("receipt handle is invalid: it must have eight or nine words")
+        receipt = parse_receipt(" ".join(words[:8]))
+    except RequestError as error:
+        raise _invalid(str(error)) from None
+    if receipt.broker_name != broker_name:
+        raise _invalid(f"cannot find broker {receipt.broker_name}")
+    if min(receipt.queue_id, receipt.queue_offset, receipt.start_offset) < 0:
+        raise _invalid("receipt handle is invalid: an offset or the queue is negative")
+    return receipt, whole_number(words[8]) if len(words) == 9 else None
+
+
+def expired(text: str = "receipt handle is expired") -> ProxyRefusal:
+    """Return the refusal of a handle whose message is not hidden for this consumer any more."""
+    return _invalid(text)
+
+
+def _invalid(text: str) -> ProxyRefusal:
+    return ProxyRefusal(pb.INVALID_RECEIPT_HANDLE, text)
