@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
 from bench.load import run_loadgen
 from bench.measure import processor_seconds
 from bench.store_work import QUEUES, make_topics, settle
 from bench.systems import COMETMQ, Running, running
 from bench.work import Measured
-from tests.dashboard.test_browser import chromium
 from tests.dashboard.test_open_pages import stay_open
 from tests.dashboard.web import ADMIN, Served, Visitor, wait_for
+from tests.support.chromium import chromium
 from tests.support.memory import anonymous_bytes
 
 TOPICS = 1_000
@@ -57,9 +56,7 @@ def do_dashboard(folder: Path, *, seconds: int) -> dict[str, Measured]:
 @contextmanager
 def browser_page(served: Served) -> Iterator[Page]:
     """A tab of somebody who is logged in."""
-    arguments = ["--no-sandbox"] if os.getuid() == 0 else []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
+    with chromium() as browser:
         page = browser.new_page()
         page.goto(f"{served.url}/login")
         page.fill("[name=name]", ADMIN)
@@ -67,7 +64,6 @@ def browser_page(served: Served) -> Iterator[Page]:
         page.click("button.main")
         page.wait_for_url(f"{served.url}/")
         yield page
-        browser.close()
 
 
 def pages(served: Served) -> Measured:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     ConsumeFrom,
     Message,
     Producer,

@@ -145,7 +145,7 @@ def test_clients_go_on_after_a_kill_of_their_broker_and_lose_nothing(tmp_path):
         broker.is_ready = broker.has_booted
         with broker:
             with Admin(names.address) as admin:
-                admin.create_topic("pushed", queues=2)
+                admin.topics.create("pushed", queues=2)
             scene = subprocess.Popen(
                 [sys.executable, str(_SCENES), "push_over_a_kill", f"127.0.0.1:{port}"],
                 stdout=subprocess.PIPE,

@@ -24,7 +24,7 @@ def test_calls_need_a_signature_and_the_rights_of_their_user(tmp_path):
         settings = ClientSettings(credentials=ADMIN)
         with Admin(names.address, settings=settings) as admin:
             for topic in ("orders", "secrets"):
-                admin.create_topic(topic, queues=1)
+                admin.topics.create(topic, queues=1)
         address = f"127.0.0.1:{port}"
 
         def send(topic, **signing):
@@ -61,8 +61,8 @@ def test_handles_and_transactions_of_before_a_kill_are_good_afterwards(tmp_path)
         broker.is_ready = broker.has_booted
         with broker, RawGrpc(f"127.0.0.1:{port}", "client") as client:
             with Admin(names.address) as admin:
-                admin.create_topic("orders", queues=1)
-                admin.create_topic("pays", queues=1, attributes={"message.type": "TRANSACTION"})
+                admin.topics.create("orders", queues=1)
+                admin.topics.create("pays", queues=1, attributes={"message.type": "TRANSACTION"})
             client.send(client.message("orders", b"1"), client.message("orders", b"2"))
             _, found = client.receive("orders", invisible_duration=seconds(600))
             half = client.message("pays", b"p", message_type=pb.TRANSACTION)

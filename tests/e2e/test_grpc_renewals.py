@@ -29,8 +29,8 @@ def start(folder=None):
 def create(cluster, *topics, **attributes):
     with Admin(cluster.nameserver) as admin:
         for each in topics:
-            admin.create_topic(each, queues=1, attributes=attributes)
-        admin.create_group(GroupConfig("ordered", orderly=True))
+            admin.topics.create(each, queues=1, attributes=attributes)
+        admin.groups.create(GroupConfig("ordered", orderly=True))
 
 
 def received(cluster, topic, group, **more):

@@ -13,7 +13,6 @@ import grpc
 import pytest
 
 from cometmq import Admin, Message, Producer, ProducerSettings, PullConsumer
-from cometmq.client import Inspector
 from cometmq.codec.bodies.running import DirectResult, decode_direct
 from cometmq.codec.compression import Compression
 from cometmq.codec.host import encode_host
@@ -37,9 +36,9 @@ def cluster() -> Iterator[Embedded]:
     with Embedded(grpc_port=0, settings=settings) as made:
         with Admin(made.nameserver) as admin:
             for name, attributes in _TOPICS.items():
-                admin.create_topic(name, queues=4, attributes=attributes)
-            admin.create_group(GroupConfig("ordered", orderly=True))
-            admin.create_group(GroupConfig("twice", retry_max_times=1))
+                admin.topics.create(name, queues=4, attributes=attributes)
+            admin.groups.create(GroupConfig("ordered", orderly=True))
+            admin.groups.create(GroupConfig("twice", retry_max_times=1))
         yield made
 
 
@@ -54,7 +53,7 @@ def topic(cluster, request) -> str:
     """A topic of its own for a test."""
     name = request.node.name.partition("[")[0][:100]
     with Admin(cluster.nameserver) as admin:
-        admin.create_topic(name, queues=2)
+        admin.topics.create(name, queues=2)
     return name
 
 
@@ -309,7 +308,7 @@ def test_a_message_is_forwarded_to_the_dead_letters(client, topic, cluster):
     )  # fmt: skip
     assert answer.status.code == pb.OK
     with Admin(cluster.nameserver) as admin:
-        assert "%DLQ%buriers" in set(admin.topics())
+        assert "%DLQ%buriers" in set(admin.topics.list())
     assert client.change(topic, "buriers", found.system_properties.receipt_handle, 1).status.code == (
         pb.INVALID_RECEIPT_HANDLE
     )  # fmt: skip
@@ -324,7 +323,7 @@ def test_a_message_tried_too_often_becomes_a_dead_letter(client, topic, cluster)
     status, found = client.receive(topic, "twice", timeout=9)
     assert (status.code, found) == (pb.MESSAGE_NOT_FOUND, [])
     with Admin(cluster.nameserver) as admin:
-        assert "%DLQ%twice" in set(admin.topics())
+        assert "%DLQ%twice" in set(admin.topics.list())
 
 
 def test_a_queue_in_order_is_locked_until_its_messages_are_acknowledged(client, topic):
@@ -475,7 +474,7 @@ def test_clients_are_seen_by_operators(cluster, topic):
         assert answer.settings.backoff_policy.max_attempts == 17
         assert not answer.settings.metric.on
         with Admin(cluster.nameserver) as admin:
-            [found] = admin.consumer_connections("seen").values()
+            [found] = admin.groups.connections("seen").values()
         [connection] = found.connections
         assert connection.client_id == "a-client"
         assert found.subscriptions[topic].tags == ("a", "b")
@@ -511,11 +510,11 @@ def test_a_console_asks_a_client_over_its_stream(cluster, topic):
         verdicts = [pb.OK, pb.FAILED_TO_CONSUME_MESSAGE]
         thread = threading.Thread(target=_answer_commands, args=(stream, waiting, verdicts))
         thread.start()
-        with Inspector(cluster.nameserver) as inspector:
-            state = inspector.running("asked", "asked-client")
+        with Admin(cluster.nameserver) as admin:
+            state = admin.groups.running("asked", "asked-client")
             assert (state.subscriptions[0].topic, state.stacks) == (topic, None)
             assert state.properties["PROP_CLIENT_VERSION"] == "V5_1_2"
-            state = inspector.running("asked", "asked-client", stacks=True)
+            state = admin.groups.running("asked", "asked-client", stacks=True)
             assert state.stacks == "main: waits"
         physical = int(found.system_properties.receipt_handle.rpartition(" ")[2])
         fields = {
@@ -535,7 +534,7 @@ def test_a_heartbeat_registers_a_client_without_settings(cluster):
         beat = pb.HeartbeatRequest(group=resource("beats"), client_type=pb.PUSH_CONSUMER)
         assert client.call(beat).status.code == pb.OK
         with Admin(cluster.nameserver) as admin:
-            [found] = admin.consumer_connections("beats").values()
+            [found] = admin.groups.connections("beats").values()
             assert [each.client_id for each in found.connections] == ["beating"]
         untyped = pb.HeartbeatRequest(group=resource("beats"))
         assert client.call(untyped).status.code == pb.UNRECOGNIZED_CLIENT_TYPE
@@ -552,7 +551,7 @@ def test_settings_without_topics_end_the_stream(client):
 def test_a_call_that_waits_is_answered_when_the_broker_stops():
     with Embedded(grpc_port=0) as cluster:
         with Admin(cluster.nameserver) as admin:
-            admin.create_topic("quiet", queues=1)
+            admin.topics.create("quiet", queues=1)
         client = RawGrpc(cluster.grpc_address)
         waiting = client.stream(client.receive_request("quiet"), timeout=60)
         time.sleep(0.5)
@@ -615,8 +614,8 @@ def test_a_body_that_a_client_compressed_with_gzip_is_passed_on(client, topic):
 
 def test_topics_of_namespaces_are_apart(client, cluster):
     with Admin(cluster.nameserver) as admin:
-        admin.create_topic("shop%orders", queues=1)
-        admin.create_topic("orders", queues=1)
+        admin.topics.create("shop%orders", queues=1)
+        admin.topics.create("orders", queues=1)
     made = client.message("orders", b"of the shop")
     made.topic.resource_namespace = "shop"
     assert client.send(made).status.code == pb.OK

@@ -65,7 +65,7 @@ class ElectedMaster(MasterRole):
 
     def _announce(self) -> None:
         self._is_announced = False
-        self._parts.table_copies.announce()
+        self.parts.table_copies.announce()
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
         return [of_term(part, self._leads) for part in super()._role_answers(answers)]
