@@ -36,7 +36,7 @@ def create(cluster, *topics, **attributes):
 def received(cluster, topic, group, **more):
     """What another client receives within its shortest time."""
     with RawGrpc(cluster.grpc_address, "other") as other:
-        return other.receive(topic, group, timeout=6, **more)[1]
+        return other.receive(topic, group, **more)[1]
 
 
 @pytest.mark.parametrize("group", ["readers", "ordered"])

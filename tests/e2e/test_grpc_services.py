@@ -320,7 +320,7 @@ def test_a_message_tried_too_often_becomes_a_dead_letter(client, topic, cluster)
         _, [found] = client.receive(topic, "twice")
         assert found.system_properties.delivery_attempt == attempt
         client.change(topic, "twice", found.system_properties.receipt_handle, 0)
-    status, found = client.receive(topic, "twice", timeout=9)
+    status, found = client.receive(topic, "twice")
     assert (status.code, found) == (pb.MESSAGE_NOT_FOUND, [])
     with Admin(cluster.nameserver) as admin:
         assert "%DLQ%twice" in set(admin.topics.list())
@@ -330,7 +330,7 @@ def test_a_queue_in_order_is_locked_until_its_messages_are_acknowledged(client, 
     client.send(*(client.message("mixed", b"%d" % n, message_group="g") for n in range(3)))
     _, first = client.receive("mixed", "ordered", count=1, attempt_id="a")
     assert [each.body for each in first] == [b"0"]
-    status, found = client.receive("mixed", "ordered", count=1, timeout=6, attempt_id="b")
+    status, found = client.receive("mixed", "ordered", count=1, attempt_id="b")
     assert (status.code, found) == (pb.MESSAGE_NOT_FOUND, [])
     # The same attempt, whose answer may be lost, gets the same again.
     _, again = client.receive("mixed", "ordered", count=1, attempt_id="a")
@@ -625,6 +625,6 @@ def test_topics_of_namespaces_are_apart(client, cluster):
     [found] = [each.message for each in parts if each.HasField("message")]
     assert found.topic == resource("orders", "shop")
     assert found.body == b"of the shop"
-    assert client.receive("orders", timeout=6)[1] == []
+    assert client.receive("orders")[1] == []
     bad = pb.QueryRouteRequest(topic=resource("orders", "a.b"))
     assert client.call(bad).status.code == pb.ILLEGAL_TOPIC

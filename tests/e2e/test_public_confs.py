@@ -118,7 +118,7 @@ OTHERS = {
             ("missing", "grpcServerPort"), ("unknown", "enableACL"), ("unknown", "topicQueueConfig"),
         },
         starts=False,
-        says=("CometMQ has no gRPC proxy yet", "did you mean namesrvAddr?"),
+        says=("write grpcServerPort into its broker.conf", "did you mean namesrvAddr?"),
     ),
 }  # fmt: skip
 ALL = BROKERS | OTHERS

@@ -102,7 +102,11 @@ class RawGrpc:
             message_queue=pb.MessageQueue(topic=resource(topic), id=-1),
             batch_size=count,
         )
-        more = {"invisible_duration": seconds(15), **more}
+        more = {
+            "invisible_duration": seconds(15),
+            "long_polling_timeout": seconds(5),
+            **more,
+        }
         if more.get("auto_renew"):
             del more["invisible_duration"]
         asked.MergeFrom(pb.ReceiveMessageRequest(**more))

@@ -39,7 +39,7 @@ _ORDER = list(KeyVerdict)
 _LINE = re.compile(r"line (\d+): (.*)", re.DOTALL)
 _COMMENT = re.compile(r"\s(#|//)")
 _SEPARATORS = re.compile(r"[,\s]")
-_NO_PROXY = "CometMQ has no gRPC proxy yet, so nothing reads this file; clients of the remoting protocol need none"
+_NO_PROXY = "nothing reads this file, because a broker serves gRPC clients itself: write grpcServerPort into its broker.conf"
 _WHITE = "an address replaces no signature here, unless aclWhiteAddressesUnsigned=true is in broker.conf"
 
 
@@ -355,8 +355,11 @@ def _check_proxy(_file: Path, content: bytes) -> Iterator[CheckedRow]:
     if not isinstance(values, dict):
         yield CheckedRow(KeyVerdict.REFUSED, "this is not a JSON object")
         return
+    from cometmq.broker.settings.broker_settings import BrokerSettings
+
+    of_broker = settings_by_name(BrokerSettings)
     for key, value in values.items():
-        known = key in ROCKETMQ_KEYS or key in WITHOUT_EFFECT
+        known = key in ROCKETMQ_KEYS or key in WITHOUT_EFFECT or key in of_broker
         verdict, why = judge_other(key, "", ()) if not known else (KeyVerdict.MISSING, "")
         is_plain = isinstance(value, str | int | float)
         yield CheckedRow(verdict, why, key, shown_value(key, str(value)) if is_plain else None)
