@@ -1,0 +1,118 @@
+"""The interface between the gRPC server and the services: calls, how they are answered, and the table of methods.
+
+A service is a function that gets a call and the bytes of its request, and answers then or later, without a task. All of
+it runs on the server's loop. An answer to a call that is closed is dropped, so a late one needs no check.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Protocol
+
+from cometmq.model.frozen import dataclass
+
+
+class GrpcStatus(IntEnum):
+    """The status codes of gRPC (not RocketMQ's `Code`, which answers carry in their body)."""
+
+    OK = 0
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+
+
+class GrpcCall(Protocol):
+    """A call as its service sees it.
+
+    Attributes:
+        method: Name of the method, the last part of the path: "SendMessage".
+        metadata: Headers of the request by their lower-case names; only `KEPT_NAMES` of `proxy.grpc.headers`.
+        deadline: Time at which the client gives up, monotonic seconds of the server's clock; None if it never does. The
+            server ends the call with DEADLINE_EXCEEDED then.
+        remote: IP address and port of the client.
+        local: IP address and port that the client connected to.
+        on_close: Callbacks without arguments, each called once when the call is over for whatever reason: finished,
+            reset by the client, its deadline passed, its connection lost. Empty afterwards.
+    """
+
+    method: str
+    metadata: Mapping[str, str]
+    deadline: float | None
+    on_close: list[Callable[[], None]]
+
+    @property
+    def remote(self) -> tuple[str, int]: ...  # noqa: D102
+    @property
+    def local(self) -> tuple[str, int]: ...  # noqa: D102
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the call is over; answers are dropped then."""
+        ...
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether further answers would wait in memory, because the client does not read what it has been sent."""
+        ...
+
+    def answer(self, message: bytes) -> None:
+        """Send a message of the response; a method with a single response calls this once, then `finish`."""
+        ...
+
+    def finish(self, status: int = GrpcStatus.OK, text: str = "") -> None:
+        """End the call with a status of gRPC (`GrpcStatus`) and a text for the client's developer."""
+        ...
+
+
+class CallStream(Protocol):
+    """The receiver of a call whose client sends several messages."""
+
+    def received(self, message: bytes) -> None:
+        """Handle the next message of the client."""
+        ...
+
+    def half_closed(self) -> None:
+        """Handle the end of the client's messages; the call goes on until `finish`."""
+        ...
+
+    def closed(self) -> None:
+        """Release what the call holds: it is over, for whatever reason. Called once and last."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """A method whose client sends one message; the response may have several.
+
+    Attributes:
+        handle: Gets the call and the encoded request, once that is complete.
+    """
+
+    handle: Callable[[GrpcCall, bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    """A method whose client sends any number of messages.
+
+    Attributes:
+        open: Gets the call when its headers have arrived, and returns the receiver of its messages.
+    """
+
+    open: Callable[[GrpcCall], CallStream]
+
+
+# Methods by their path: "/apache.rocketmq.v2.MessagingService/SendMessage".
+Services = Mapping[str, Unary | Streaming]
