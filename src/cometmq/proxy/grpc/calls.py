@@ -33,6 +33,18 @@ class GrpcStatus(IntEnum):
     UNAUTHENTICATED = 16
 
 
+class CallRefused(Exception):
+    """The end of one call with a status other than OK; a service may raise it while it handles a request.
+
+    Attributes:
+        status: Status for the client.
+    """
+
+    def __init__(self, status: GrpcStatus, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
 class GrpcCall(Protocol):
     """A call as its service sees it.
 

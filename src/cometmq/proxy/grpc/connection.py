@@ -1,0 +1,313 @@
+"""A connection of a client: between its socket, its HTTP/2 engine and its calls.
+
+Answers to one read leave with one write. A read is handled for BUDGET_SECONDS at most before other connections have
+their turn. While the socket is full the client is not read either; while only a window of HTTP/2 is shut, the answers
+wait in the engine, and services see that in `is_paused`.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, cast
+
+from cometmq.net.connections import OpenConnection, ServedProtocol
+from cometmq.net.socket_writer import SocketWriter
+from cometmq.proxy.grpc.calls import CallRefused, GrpcStatus, Streaming, Unary
+from cometmq.proxy.grpc.headers import (
+    NotGrpc,
+    RequestHead,
+    http_error,
+    read_head,
+    trailers_only,
+)
+from cometmq.proxy.grpc.server_call import ServerCall
+from cometmq.wire.h2.engine import Ended, Event, H2Engine, H2Error, Opened, Received
+
+if TYPE_CHECKING:
+    from cometmq.proxy.grpc.server import GrpcServer
+
+_log = logging.getLogger(__name__)
+
+# Seconds for the frames of one connection at a time.
+BUDGET_SECONDS = 0.003
+# Bytes that are written at a time, and that the transport may hold.
+OUTPUT_SIZE = 256 << 10
+WRITE_BUFFER_MAX = 1 << 20
+
+
+class GrpcConnection(ServedProtocol):
+    """A client's connection to a `GrpcServer`.
+
+    Attributes:
+        engine: Its HTTP/2 engine.
+        remote: IP address and port of the client.
+        local: IP address and port that it connected to.
+        held: Bytes of requests that are incomplete.
+    """
+
+    def __init__(self, server: "GrpcServer", opened: OpenConnection, engine: H2Engine) -> None:
+        self.has_read = False
+        self.engine = engine
+        self.remote = opened.ip, opened.accepted.remote[1]
+        self.local = opened.accepted.local_ip, 0
+        self.held = 0
+        self._address = opened.address
+        self._server = server
+        self._clock = server.clock
+        self._calls: dict[int, ServerCall] = {}
+        self._new: list[ServerCall] = []
+        self._transport: asyncio.Transport | None = None
+        self._writer: SocketWriter | None = None
+        self._is_working = self._is_flush_due = self._is_reading_paused = False
+        self._is_closing = self._is_leaving = False
+        self._full_since: float | None = None  # When the socket became full; None if it is not.
+        self._read_at = self._idle_since = self._clock.monotonic()
+
+    # --- callbacks of asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send the server's settings; close the connection if the server is closing or has dropped it meanwhile."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop has its own class.
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
+        self._writer = SocketWriter(self._transport)
+        name = transport.get_extra_info("sockname")
+        if name is not None:
+            self.local = self.local[0], name[1]
+        if self._is_closing:
+            self._writer.abort()
+        else:
+            self.flush()
+
+    def data_received(self, data: bytes) -> None:
+        """Handle frames of the client, now or after those received earlier."""
+        self.has_read = True
+        if self._is_closing:
+            return
+        self._read_at = self._clock.monotonic()
+        self.engine.receive(data)
+        if not self._is_working:
+            self._work()
+
+    def eof_received(self) -> bool:
+        """Return False, so that the connection is closed: HTTP/2 needs both directions."""
+        return False
+
+    def pause_writing(self) -> None:
+        """Stop writing and reading, because the client reads too slowly."""
+        self._full_since = self._clock.monotonic()
+        self._pause_or_resume()
+
+    def resume_writing(self) -> None:
+        """Write what waits, and read again, because the client has read most of what was written."""
+        self._full_since = None
+        self._pause_or_resume()
+        self.flush()
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """End all calls of the connection, because it is gone."""
+        self._is_closing = True
+        if self._writer is not None:
+            self._writer.lost()
+        for call in list(self._calls.values()):
+            call.close()
+        self._server.forget(self)
+
+    # --- reading
+
+    def _work(self) -> None:
+        """Handle received frames until none is left or the time is over, and send the answers."""
+        self._is_working = True
+        now = self._clock.monotonic()
+        ends = now + BUDGET_SECONDS
+        while self.engine.waiting and now < ends:
+            for event in self.engine.events(now):
+                self._handle(event, now)
+            now = self._clock.monotonic()
+        for call in self._new:
+            if not call.is_closed:
+                self._server.deadlines.add(call)
+        self._new.clear()
+        self._is_working = bool(self.engine.waiting)
+        if self._is_working:
+            asyncio.get_running_loop().call_soon(self._work)
+        self._pause_or_resume()
+        self.flush()
+
+    def _pause_or_resume(self) -> None:
+        is_paused = self._is_working or self._full_since is not None
+        if is_paused != self._is_reading_paused and self._transport is not None:
+            if self._transport.is_closing():
+                return
+            self._is_reading_paused = is_paused
+            (self._transport.pause_reading if is_paused else self._transport.resume_reading)()
+
+    def _handle(self, event: Event, now: float) -> None:
+        if isinstance(event, Opened):
+            self._open(event, now)
+            return
+        call = self._calls.get(event.stream)
+        if call is None:
+            return
+        if isinstance(event, Received):
+            before = call.held
+            call.received(event.data, now)
+            if call.held != before and not call.is_closed:
+                self._hold(call, call.held - before)
+        elif isinstance(event, Ended):
+            call.ended()
+        else:
+            call.close()
+
+    def _open(self, event: Opened, now: float) -> None:
+        try:
+            head, service = self._admitted(event)
+        except NotGrpc as error:
+            self.engine.send_head(event.stream, http_error(error), is_last=True)
+        except CallRefused as error:
+            fields = trailers_only(error.status, str(error))
+            self.engine.send_head(event.stream, fields, is_last=True)
+        else:
+            call = ServerCall(self, event.stream, head, service, now)
+            self._calls[event.stream] = call
+            self._new.append(call)
+            call.start()
+
+    def _admitted(self, event: Opened) -> tuple[RequestHead, Unary | Streaming]:
+        if event.fields is None:
+            raise CallRefused(
+                GrpcStatus.RESOURCE_EXHAUSTED, "the headers of the call have more than 16 KiB"
+            )
+        head = read_head(event.fields)
+        service = self._server.services.get(head.path)
+        if service is None:
+            raise CallRefused(GrpcStatus.UNIMPLEMENTED, f"there is no method {head.path[:200]}")
+        if head.timeout is not None and head.timeout <= 0:
+            raise CallRefused(
+                GrpcStatus.DEADLINE_EXCEEDED, "the deadline of the call has passed"
+            )
+        if self.engine.unsent > self._server.limits.unsent_of_connection:
+            raise CallRefused(
+                GrpcStatus.RESOURCE_EXHAUSTED,
+                "too many answers wait that the client has not read",
+            )
+        return head, service
+
+    # --- memory of requests
+
+    def _hold(self, call: ServerCall, size: int) -> None:
+        self.held += size
+        self._server.held += size
+        if (
+            self.held > self._server.limits.held_of_connection
+            or self._server.held > self._server.limits.held
+        ):
+            call.finish(
+                GrpcStatus.RESOURCE_EXHAUSTED,
+                "too many bytes of incomplete requests wait in the server; send fewer or smaller ones at a time",
+            )
+
+    def release(self, call: ServerCall) -> None:
+        """Subtract the bytes of a call that are no longer held."""
+        self.held -= call.held
+        self._server.held -= call.held
+        call.held = 0
+
+    # --- for calls
+
+    def is_paused(self, stream: int) -> bool:
+        """Return whether answers on a stream would wait in memory."""
+        return (
+            self._full_since is not None
+            or self.engine.unsent > self._server.limits.unsent_of_connection
+            or self.engine.is_blocked(stream)
+        )
+
+    def sent(self) -> None:
+        """Write what a call has sent, with what others send in the same read or iteration of the loop."""
+        if not (self._is_working or self._is_flush_due):
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_soon(self.flush)
+
+    def reset(self, call: ServerCall) -> None:
+        """End a call without its response."""
+        call.close()
+        self.engine.reset(call.stream, H2Error.CANCEL)
+        self.sent()
+
+    def forget_call(self, call: ServerCall) -> None:
+        """Remove a call that is over."""
+        self._calls.pop(call.stream, None)
+        self.release(call)
+        self._server.deadlines.discard(call)
+        if not self._calls:
+            self._idle_since = self._clock.monotonic()
+
+    # --- writing
+
+    def flush(self) -> None:
+        """Write what the engine has for the client, unless the socket is full; close the connection if it is time."""
+        self._is_flush_due = False
+        writer = self._writer
+        if writer is None or self._full_since is not None or self._is_closing:
+            return
+        data = self.engine.output(OUTPUT_SIZE)
+        if data:
+            writer.write_now(data)
+        if self.engine.has_output and self._full_since is None:
+            self.sent()
+        elif self.engine.fault:
+            self._server.refuse(self._address, self.engine.fault)
+            self.close()
+        elif self._is_leaving and not self._calls and not self.engine.unsent:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection after sending what was already written."""
+        self._is_closing = True
+        if self._writer is not None:
+            self._writer.close()
+
+    def abort(self) -> None:
+        """Close the connection immediately."""
+        self._is_closing = True
+        if self._writer is not None:
+            self._writer.abort()
+
+    # --- time
+
+    def leave(self, *, is_final: bool) -> None:
+        """Ask the client to make its next calls elsewhere; the final time, close the connection once its calls are over."""
+        self.engine.go_away(is_final=is_final)
+        self._is_leaving = self._is_leaving or is_final
+        self.flush()
+
+    def check(self, now: float) -> None:
+        """End what takes too long: requests, responses that the client does not read, and an idle connection."""
+        limits = self._server.limits
+        if self._full_since is not None and now - self._full_since >= limits.stalled_seconds:
+            _log.info(
+                "closing %s: it has read nothing for %.0f s",
+                self._address,
+                limits.stalled_seconds,
+            )
+            self.abort()
+            return
+        for call in list(self._calls.values()):
+            if (
+                call.waits_since is not None
+                and now - call.waits_since >= limits.request_seconds(call.held)
+            ):
+                call.finish(
+                    GrpcStatus.DEADLINE_EXCEEDED,
+                    f"the request was not complete after {now - call.waits_since:.0f} s",
+                )
+        for stream in self.engine.stalled(now, limits.stalled_seconds):
+            stalled = self._calls.get(stream)
+            if stalled is not None:
+                stalled.close()
+            self.engine.reset(stream, H2Error.CANCEL)
+        if self._calls:
+            if now - self._read_at >= limits.ping_seconds:
+                self.engine.ping()
+        elif now - self._idle_since >= limits.idle_seconds and not self.engine.unsent:
+            self.leave(is_final=True)
+        self.flush()
