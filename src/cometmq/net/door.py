@@ -141,27 +141,32 @@ class Door:
             ) as error:  # Two programs can reserve an address, but only one can listen.
                 raise _cannot_listen(host, bound.port, error) from error
 
-    async def close(self) -> None:
-        """Stop listening, close every connection, wait at most 4 s until they are gone, and cancel `tasks`."""
+    def stop_listening(self) -> None:
+        """Accept no more connections; those that exist stay."""
         for bound in (*(bound for _, bound in self._bound), *self._listening):
             bound.close()
         self._bound.clear()
         self._listening.clear()
+
+    async def close(self) -> None:
+        """Stop listening, close every connection, wait at most 4 s until they are gone, and cancel `tasks`."""
+        self.stop_listening()
         await self._asking.close()
         await self._attaching.close()
         for connection in self._connections:
             connection.protocol.close()
-        await self._wait_gone()
+        await self.wait_gone(_CLOSE_SECONDS_MAX)
         for connection in self._connections:
             connection.protocol.abort()  # It does not read its answers.
-        await self._wait_gone()
+        await self.wait_gone(_CLOSE_SECONDS_MAX)
         if self._end_look is not None:
             self._end_look()
         await self.tasks.close()
 
-    async def _wait_gone(self) -> None:
+    async def wait_gone(self, seconds: float) -> None:
+        """Wait until no connection is left, but at most so many seconds."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_SECONDS_MAX):
+            async with asyncio.timeout(seconds):
                 await self._all_gone.wait()
 
     # --- the steps of a connection

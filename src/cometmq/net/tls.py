@@ -64,6 +64,7 @@ class ServerFiles:
         key_password: Password of the key, or None.
         trust_file: CA certificates that sign clients' certificates, PEM; read only if clients are asked for theirs.
         check: Whether clients are asked for a certificate, and whether they must show one.
+        protocols: Protocols to offer by ALPN; without any, it is left out of the handshake.
     """
 
     cert_file: str
@@ -71,6 +72,7 @@ class ServerFiles:
     key_password: str | None = field(default=None, repr=False)
     trust_file: str | None = None
     check: ClientCheck = ClientCheck.none
+    protocols: tuple[str, ...] = ()
 
     def load(self) -> tuple[ssl.SSLContext, float | None]:
         """Return the TLS context for accepted connections, and when the certificate expires (seconds since 1970, or None).
@@ -82,6 +84,8 @@ class ServerFiles:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # All offered ciphers are strong. The client knows which is fast on its processor (mostly AES-128).
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+        if self.protocols:
+            context.set_alpn_protocols(self.protocols)
         load_pair(context, self.cert_file, self.key_file, self.key_password)
         if self.check is not ClientCheck.none:
             if self.trust_file is None:

@@ -62,7 +62,7 @@ class GrpcCall(Protocol):
     method: str
     metadata: Mapping[str, str]
     deadline: float | None
-    on_close: list[Callable[[], None]]
+    on_close: list[Callable[[], object]]
 
     @property
     def remote(self) -> tuple[str, int]: ...  # noqa: D102

@@ -15,8 +15,9 @@ from cometmq.proxy.grpc.calls import CallRefused, GrpcStatus, Streaming, Unary
 from cometmq.proxy.grpc.headers import (
     NotGrpc,
     RequestHead,
-    http_error,
+    http_head,
     read_head,
+    trailers,
     trailers_only,
 )
 from cometmq.proxy.grpc.server_call import ServerCall
@@ -161,7 +162,10 @@ class GrpcConnection(ServedProtocol):
         try:
             head, service = self._admitted(event)
         except NotGrpc as error:
-            self.engine.send_head(event.stream, http_error(error), is_last=True)
+            self.engine.send_head(event.stream, http_head(error))
+            self.engine.send(event.stream, f"{error}\n".encode())
+            fields = trailers(GrpcStatus.UNKNOWN, str(error))
+            self.engine.send_head(event.stream, fields, is_last=True)
         except CallRefused as error:
             fields = trailers_only(error.status, str(error))
             self.engine.send_head(event.stream, fields, is_last=True)

@@ -136,12 +136,9 @@ def trailers_only(status: int, text: str) -> Sequence[Field]:
     return fields
 
 
-def http_error(error: NotGrpc) -> Sequence[Field]:
-    """Return the headers of the answer to a request that is no call; proxies and browsers read the HTTP status."""
-    return (
-        (b":status", b"%d" % error.status),
-        *trailers(GrpcStatus.UNKNOWN, str(error)),
-    )
+def http_head(error: NotGrpc) -> Sequence[Field]:
+    """Return the headers of the answer to a request that is no call; its body is the text of the error."""
+    return (b":status", b"%d" % error.status), (b"content-type", b"text/plain; charset=utf-8")
 
 
 def percent_encoded(text: str) -> bytes:

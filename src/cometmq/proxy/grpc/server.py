@@ -1,5 +1,6 @@
 """A server of gRPC calls: its door, its services, the deadlines of its calls and the limits of its connections."""
 
+from collections.abc import Callable, Iterable
 from typing import cast
 
 from cometmq.model.clock import Clock
@@ -10,10 +11,15 @@ from cometmq.net.tls import ServerTls
 from cometmq.proxy.grpc.calls import Services
 from cometmq.proxy.grpc.connection import GrpcConnection
 from cometmq.proxy.grpc.deadlines import Deadlines
+from cometmq.proxy.grpc.health import Health, ServingStatus
+from cometmq.proxy.grpc.reflection import Reflection
+from cometmq.proxy.grpc.standard_messages import STANDARD_FILES
 from cometmq.wire.h2.jh2_engine import Jh2Engine
 
 # Bytes a second that an incomplete request must grow by, beyond its first seconds.
 _REQUEST_PACE = 64 << 10
+# Seconds between asking clients to make no more calls and refusing these.
+LAST_CALLS_SECONDS = 0.5
 _DEFAULT_BOUNDS = Bounds()
 
 
@@ -55,7 +61,9 @@ class GrpcServer(Door):
     """A server of gRPC calls: listening addresses and the clients that connect to them.
 
     Attributes:
-        services: The methods that it serves.
+        services: The methods that it serves, those of health and reflection included.
+        health: What it answers to health checks.
+        on_drain: Callbacks without arguments, called when the server begins to close: they should end calls that wait.
         limits: Limits of its connections.
         deadlines: Deadlines of the calls that wait.
         held: Bytes of incomplete requests, of all connections.
@@ -66,16 +74,26 @@ class GrpcServer(Door):
         services: Services,
         clock: Clock,
         *,
+        files: Iterable[bytes] = (),
         bounds: Bounds = _DEFAULT_BOUNDS,
         limits: GrpcLimits = _DEFAULT_LIMITS,
         tls: ServerTls | None = None,
     ) -> None:
-        """Set the limits; `start` listens. Without `tls` only cleartext is accepted."""
+        """Set the services and limits; `start` listens.
+
+        `files` describe the services for tools, each an encoded FileDescriptorProto of `protoc`. Without `tls` only
+        cleartext is accepted; its files should offer "h2" (`ServerFiles.protocols`).
+        """
         super().__init__(
             lambda opened: GrpcConnection(self, opened, Jh2Engine()), clock, name="gRPC port",
             bounds=bounds, tls=tls,
         )  # fmt: skip
-        self.services = services
+        names = {path.split("/")[1] for path in services}
+        self.health = Health(names)
+        self.on_drain: list[Callable[[], None]] = []
+        standard = {"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"}
+        reflection = Reflection([*files, *STANDARD_FILES], names | standard)
+        self.services: Services = {**services, **self.health.services, **reflection.services}
         self.limits = limits
         self.deadlines = Deadlines(clock)
         self.held = 0
@@ -85,7 +103,21 @@ class GrpcServer(Door):
         return cast("list[GrpcConnection]", list(self.peers))
 
     async def close(self) -> None:
-        """Stop listening, let calls end for up to `drain_seconds`, and close every connection."""
+        """Stop listening, let calls end for up to `drain_seconds`, and close every connection.
+
+        Clients are asked to make new calls elsewhere, first with a moment in which those on their way are still served.
+        """
+        self.stop_listening()
+        self.health.set(ServingStatus.NOT_SERVING)
+        for each in self._clients:
+            each.leave(is_final=False)
+        for callback in self.on_drain:
+            callback()
+        self.health.end_watches()
+        await self.wait_gone(LAST_CALLS_SECONDS)
+        for each in self._clients:
+            each.leave(is_final=True)
+        await self.wait_gone(self.limits.drain_seconds)
         await super().close()
         self.deadlines.close()
 

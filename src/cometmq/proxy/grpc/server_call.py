@@ -48,7 +48,7 @@ class ServerCall:
         self.method = head.path.rpartition("/")[2]
         self.metadata: Mapping[str, str] = head.metadata
         self.deadline = None if head.timeout is None else now + head.timeout
-        self.on_close: list[Callable[[], None]] = []
+        self.on_close: list[Callable[[], object]] = []
         self.is_closed = False
         self.held = 0
         self.waits_since: float | None = now

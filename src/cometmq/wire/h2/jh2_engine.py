@@ -44,6 +44,7 @@ from cometmq.wire.h2.engine import (
     Reset,
 )
 from cometmq.wire.h2.frame_guard import FrameGuard
+from cometmq.wire.h2.header_block import check_header_block
 
 # Bytes of the table that header fields are compressed with, one table a direction. Larger ones compress what each call
 # has anew (date, request id, signature) no better.
@@ -92,6 +93,7 @@ class _StrictDecoder:
 
     def decode(self, data: bytes, raw: bool | None = None) -> list[tuple[bytes, bytes, bool]]:  # noqa: FBT001
         try:
+            check_header_block(data)
             fields: list[tuple[bytes, bytes, bool]] = self._decoder.decode(data, raw)
         except OversizedHeaderListError:
             raise
