@@ -33,6 +33,8 @@ BUDGET_SECONDS = 0.003
 # Bytes that are written at a time, and that the transport may hold.
 OUTPUT_SIZE = 256 << 10
 WRITE_BUFFER_MAX = 1 << 20
+# Seconds for the client to read the end of its connection.
+LAST_READ_SECONDS = 1.0
 
 
 class GrpcConnection(ServedProtocol):
@@ -59,7 +61,7 @@ class GrpcConnection(ServedProtocol):
         self._transport: asyncio.Transport | None = None
         self._writer: SocketWriter | None = None
         self._is_working = self._is_flush_due = self._is_reading_paused = False
-        self._is_closing = self._is_leaving = False
+        self._is_closing = self._is_leaving = self._is_ending = False
         self._full_since: float | None = None  # When the socket became full; None if it is not.
         self._read_at = self._idle_since = self._clock.monotonic()
 
@@ -81,7 +83,7 @@ class GrpcConnection(ServedProtocol):
     def data_received(self, data: bytes) -> None:
         """Handle frames of the client, now or after those received earlier."""
         self.has_read = True
-        if self._is_closing:
+        if self._is_closing or self._is_ending:
             return
         self._read_at = self._clock.monotonic()
         self.engine.receive(data)
@@ -251,7 +253,8 @@ class GrpcConnection(ServedProtocol):
         """Write what the engine has for the client, unless the socket is full; close the connection if it is time."""
         self._is_flush_due = False
         writer = self._writer
-        if writer is None or self._full_since is not None or self._is_closing:
+        is_over = self._is_closing or self._is_ending
+        if writer is None or self._full_since is not None or is_over:
             return
         data = self.engine.output(OUTPUT_SIZE)
         if data:
@@ -260,9 +263,21 @@ class GrpcConnection(ServedProtocol):
             self.sent()
         elif self.engine.fault:
             self._server.refuse(self._address, self.engine.fault)
-            self.close()
+            self._end()
         elif self._is_leaving and not self._calls and not self.engine.unsent:
-            self.close()
+            self._end()
+
+    def _end(self) -> None:
+        """Close the connection after the client has had a moment to read the last frames and to close it itself.
+
+        If the socket were closed while frames of the client arrive, the client's kernel would drop those last frames.
+        """
+        self._is_ending = True
+        for call in list(self._calls.values()):
+            call.close()
+        if self._transport is not None and self._transport.can_write_eof():
+            self._transport.write_eof()
+        asyncio.get_running_loop().call_later(LAST_READ_SECONDS, self.close)
 
     def close(self) -> None:
         """Close the connection after sending what was already written."""

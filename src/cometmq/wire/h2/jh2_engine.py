@@ -18,6 +18,7 @@ from jh2.events import (
     RequestReceived,
     StreamEnded,
     StreamReset,
+    TrailersReceived,
     WindowUpdated,
 )
 from jh2.events import (
@@ -45,6 +46,7 @@ from cometmq.wire.h2.engine import (
 )
 from cometmq.wire.h2.frame_guard import FrameGuard
 from cometmq.wire.h2.header_block import check_header_block
+from cometmq.wire.h2.request_fields import are_regular, is_request
 
 # Bytes of the table that header fields are compressed with, one table a direction. Larger ones compress what each call
 # has anew (date, request id, signature) no better.
@@ -67,7 +69,11 @@ _KNOWN_SETTINGS = frozenset(
     )
 )
 _CONFIGURATION = H2Configuration(
-    client_side=False, validate_outbound_headers=False, normalize_outbound_headers=False
+    client_side=False,
+    validate_outbound_headers=False,
+    normalize_outbound_headers=False,
+    validate_inbound_headers=False,  # wire.h2.request_fields does.
+    normalize_inbound_headers=False,
 )
 
 
@@ -227,7 +233,10 @@ class Jh2Engine:
             if event.data and event.stream_id in self._open:
                 events.append(Received(event.stream_id, bytes(event.data)))
         elif kind is RequestReceived:
-            self._opened(event, events)
+            self._opened(event, events, now)
+        elif kind is TrailersReceived:
+            if not are_regular(event.headers):
+                self._reset_malformed(event.stream_id, events, now)
         elif kind is StreamEnded:
             if event.stream_id in self._open:
                 events.append(Ended(event.stream_id))
@@ -242,16 +251,26 @@ class Jh2Engine:
         elif kind is RemoteSettingsChanged:
             self._window_opened(0)
 
-    def _opened(self, event: RequestReceived, events: list[Event]) -> None:
-        stream = event.stream_id
+    def _opened(self, event: RequestReceived, events: list[Event], now: float) -> None:
+        stream, fields = event.stream_id, event.headers
         if self._is_final or len(self._open) >= STREAMS_MAX:
             self._h2.reset_stream(stream, H2Error.REFUSED_STREAM)
             self._h2.retire(stream)
             return
         self._open[stream] = _Outgoing()
-        fields = [(bytes(name), bytes(value)) for name, value in event.headers]
-        size = sum(len(name) + len(value) + _FIELD_OVERHEAD for name, value in fields)
-        events.append(Opened(stream, fields if size <= HEADER_LIST_SIZE_MAX else None))
+        size = _FIELD_OVERHEAD * len(fields)
+        size += sum([len(name) + len(value) for name, value in fields])
+        if size > HEADER_LIST_SIZE_MAX:
+            events.append(Opened(stream, None))
+        elif is_request(fields):
+            events.append(Opened(stream, fields))
+        else:
+            self._reset_malformed(stream, events, now)
+
+    def _reset_malformed(self, stream: int, events: list[Event], now: float) -> None:
+        self._guard.count_reset(now)
+        events.append(Reset(stream))
+        self.reset(stream, H2Error.PROTOCOL_ERROR)
 
     def _window_opened(self, stream: int) -> None:
         """Let a stream (0: all of them) try again to send what waits."""
