@@ -1,0 +1,543 @@
+"""The HTTP/2 engine: what good clients get, and what each kind of bad one is told, in bounded memory."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections import Counter
+
+import pytest
+
+from cometmq.wire.h2.engine import (
+    CONNECTION_WINDOW,
+    STREAMS_MAX,
+    Ended,
+    Event,
+    H2Error,
+    Opened,
+    Received,
+    Reset,
+)
+from cometmq.wire.h2.jh2_engine import Jh2Engine
+from tests.support.h2_frames import (
+    ACK,
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    GOAWAY,
+    HEADERS,
+    HELLO,
+    INITIAL_WINDOW_SIZE,
+    PING,
+    PREFACE,
+    PRIORITY,
+    PUSH,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    Frame,
+    block,
+    data,
+    frame,
+    frames_in,
+    request,
+    request_fields,
+    reset,
+    responses,
+    settings,
+    window_update,
+)
+
+HEAD = ((b":status", b"200"),)
+TRAILERS = ((b"grpc-status", b"0"),)
+FLOW_CONTROL_ERROR, STREAM_CLOSED = 0x3, 0x5
+
+
+class Talk:
+    """An engine, and all that came out of it."""
+
+    def __init__(self, first: bytes = HELLO) -> None:
+        self.engine = Jh2Engine()
+        self.sent = b""
+        self.events: list[Event] = []
+        self.say(first)
+
+    def say(self, *pieces: bytes, now: float = 0.0) -> list[Event]:
+        """Receive bytes, and return what events they make."""
+        events: list[Event] = []
+        for piece in pieces:
+            self.engine.receive(piece)
+            while self.engine.waiting:
+                events += self.engine.events(now)
+        self.sent += self.engine.output(1 << 30)
+        self.events += events
+        return events
+
+    def flush(self, size: int = 1 << 30) -> bytes:
+        """Send what the engine has."""
+        piece = self.engine.output(size)
+        self.sent += piece
+        return piece
+
+    @property
+    def frames(self) -> list[Frame]:
+        return frames_in(self.sent)
+
+    def codes(self, kind: int) -> list[int]:
+        """The error codes of RST_STREAM or GOAWAY frames that were sent."""
+        return [each.code for each in self.frames if each.kind == kind]
+
+    def is_alive(self, stream: int = 99_001) -> bool:
+        """Whether a new request still comes through and is answered."""
+        if Opened(stream, request_fields()) not in self.say(request(stream, is_last=True)):
+            return False
+        self.engine.send_head(stream, HEAD)
+        self.engine.send_head(stream, TRAILERS, is_last=True)
+        self.flush()
+        return responses(self.frames)[stream].trailers == {"grpc-status": "0"}
+
+
+def test_a_request_becomes_events_and_its_response_frames():
+    talk = Talk()
+    assert talk.say(request(1), data(1, b"question", is_last=True)) == [
+        Opened(1, request_fields()),
+        Received(1, b"question"),
+        Ended(1),
+    ]
+    talk.engine.send_head(1, HEAD)
+    talk.engine.send(1, b"answer")
+    talk.engine.send_head(1, TRAILERS, is_last=True)
+    talk.flush()
+    response = responses(talk.frames)[1]
+    assert response == ({":status": "200"}, b"answer", {"grpc-status": "0"}, -1)
+    assert talk.frames[-1].flags & END_STREAM
+    assert not talk.engine.has_output
+
+
+def test_bytes_that_come_one_by_one_make_the_same_events():
+    said = (
+        request(1) + data(1, b"some" * 9000, is_last=True) + reset(1) + request(3, is_last=True)
+    )
+    whole, single = Talk(), Talk(b"")
+    whole.say(said)
+    single.say(*(bytes((byte,)) for byte in HELLO + said))
+    pieces = b"".join(each.data for each in single.events if isinstance(each, Received))
+    assert pieces == b"".join(each.data for each in whole.events if isinstance(each, Received))
+    kinds = [
+        [type(each) for each in talk.events if not isinstance(each, Received)]
+        for talk in (whole, single)
+    ]
+    assert kinds[0] == kinds[1]
+
+
+def test_a_long_read_is_handled_a_few_frames_at_a_time():
+    engine = Jh2Engine()
+    engine.receive(HELLO + b"".join(request(1 + 2 * at, is_last=True) for at in range(100)))
+    steps = 0
+    while engine.waiting:
+        assert len(engine.events(0.0)) <= 32
+        steps += 1
+    assert steps > 6
+
+
+def test_a_response_waits_while_its_window_is_shut():
+    talk = Talk(PREFACE + settings([(INITIAL_WINDOW_SIZE, 10)]))
+    talk.say(request(1, is_last=True))
+    assert not talk.engine.is_blocked(1)
+    talk.engine.send_head(1, HEAD)
+    talk.engine.send(1, b"0123456789abcdefghij")
+    talk.engine.send_head(1, TRAILERS, is_last=True)
+    talk.flush()
+    assert responses(talk.frames)[1].body == b"0123456789"
+    assert talk.engine.is_blocked(1)
+    assert talk.engine.unsent == 10
+    assert not talk.engine.has_output
+
+    talk.say(window_update(5, 1))
+    assert responses(talk.frames)[1].body == b"0123456789abcde"
+    talk.say(settings([(INITIAL_WINDOW_SIZE, 15)]))
+    assert responses(talk.frames)[1].body == b"0123456789abcdefghij"
+    assert responses(talk.frames)[1].trailers == {"grpc-status": "0"}
+    assert talk.engine.unsent == 0
+
+
+def test_the_window_of_the_connection_holds_all_streams_until_it_opens():
+    talk = Talk(PREFACE + settings([(INITIAL_WINDOW_SIZE, 1 << 20)]))
+    talk.say(request(1, is_last=True), request(3, is_last=True))
+    for stream in (1, 3):
+        talk.engine.send_head(stream, HEAD)
+        talk.engine.send(stream, b"x" * 60_000)
+        talk.engine.send_head(stream, TRAILERS, is_last=True)
+    talk.flush()
+    assert sum(len(each.payload) for each in talk.frames if each.kind == DATA) == 65_535
+    talk.say(window_update(100_000))
+    assert {len(each.body) for each in responses(talk.frames).values()} == {60_000}
+
+
+def test_streams_take_turns_so_that_a_large_answer_does_not_hold_up_a_small_one():
+    talk = Talk(PREFACE + settings([(INITIAL_WINDOW_SIZE, 1 << 30)]) + window_update(1 << 30))
+    talk.say(request(1, is_last=True), request(3, is_last=True))
+    talk.engine.send_head(1, HEAD)
+    talk.engine.send(1, b"x" * (4 << 20))
+    talk.engine.send_head(3, HEAD)
+    talk.engine.send(3, b"small")
+    piece = talk.flush(256 << 10)
+    assert b"small" in piece
+    assert len(piece) < 512 << 10
+
+
+def test_windows_for_clients_are_given_back_once_half_is_used():
+    talk = Talk()
+    talk.say(request(1))
+    before = len(talk.frames)
+    for _ in range(64):
+        talk.say(data(1, b"x" * 16_000))
+    updates = [each for each in talk.frames[before:] if each.kind == WINDOW_UPDATE]
+    assert len(updates) == 1
+    assert sum(int.from_bytes(each.payload) for each in updates) >= 512 << 10
+    first = [each for each in talk.frames[:3] if each.kind == WINDOW_UPDATE]
+    assert int.from_bytes(first[0].payload) == CONNECTION_WINDOW - 65_535
+
+
+def test_a_response_that_ends_before_its_request_resets_the_rest():
+    talk = Talk()
+    talk.say(request(1))
+    talk.engine.send_head(1, TRAILERS, is_last=True)
+    talk.flush()
+    assert talk.codes(RST_STREAM) == [H2Error.NO_ERROR]
+    assert talk.say(data(1, b"more")) == []  # It was on its way.
+    assert talk.is_alive()
+
+
+def test_what_is_sent_on_a_stream_that_is_over_is_dropped():
+    talk = Talk()
+    talk.say(request(1, is_last=True), reset(1))
+    assert talk.events[-1] == Reset(1)
+    talk.engine.send_head(1, HEAD)
+    talk.engine.send(1, b"late")
+    talk.engine.reset(1, H2Error.CANCEL)
+    assert talk.flush() == b""
+    assert talk.engine.unsent == 0
+    assert talk.engine.is_blocked(1)
+
+
+def test_a_reset_frees_what_waited():
+    talk = Talk(PREFACE + settings([(INITIAL_WINDOW_SIZE, 0)]))
+    talk.say(request(1, is_last=True))
+    talk.engine.send_head(1, HEAD)
+    talk.engine.send(1, b"x" * 5000)
+    talk.flush()
+    assert talk.engine.unsent == 5000
+    talk.say(reset(1))
+    assert talk.engine.unsent == 0
+
+
+def test_a_stream_whose_client_never_reads_is_found_after_its_time():
+    talk = Talk(PREFACE + settings([(INITIAL_WINDOW_SIZE, 1)]))
+    talk.say(request(1, is_last=True))
+    talk.engine.send_head(1, HEAD)
+    talk.engine.send(1, b"xyz")
+    talk.flush()
+    assert talk.engine.stalled(100.0, 30.0) == []
+    assert talk.engine.stalled(129.0, 30.0) == []
+    assert talk.engine.stalled(130.0, 30.0) == [1]
+    talk.say(window_update(1, 1))
+    assert talk.engine.stalled(131.0, 30.0) == []
+
+
+def test_a_client_that_announces_its_leave_gets_the_answers_to_its_calls():
+    talk = Talk()
+    talk.say(request(1, is_last=True), frame(GOAWAY, bytes(8)))
+    talk.engine.send_head(1, HEAD)
+    talk.engine.send(1, b"answer")
+    talk.engine.send_head(1, TRAILERS, is_last=True)
+    talk.flush()
+    assert responses(talk.frames)[1].body == b"answer"
+
+
+def test_a_server_that_leaves_first_serves_calls_on_their_way_and_then_refuses_more():
+    talk = Talk()
+    talk.say(request(1, is_last=True))
+    talk.engine.go_away(is_final=False)
+    talk.say(request(3, is_last=True))
+    talk.engine.go_away(is_final=True)
+    talk.say(request(5, is_last=True))
+    goaways = [each.payload[:4] for each in talk.frames if each.kind == GOAWAY]
+    assert [int.from_bytes(each) for each in goaways] == [2**31 - 1, 3]
+    assert [each.stream for each in talk.events if isinstance(each, Opened)] == [1, 3]
+    assert {each.stream: each.code for each in talk.frames if each.kind == RST_STREAM} == {5: 7}
+
+
+def test_a_ping_is_answered_and_one_is_sent():
+    talk = Talk()
+    talk.say(frame(PING, b"12345678"))
+    assert talk.frames[-1] == Frame(PING, ACK, 0, b"12345678")
+    talk.engine.ping()
+    talk.flush()
+    assert talk.frames[-1].kind == PING
+    assert talk.frames[-1].flags == 0
+
+
+# --- bad calls, which end alone
+
+MALFORMED = {
+    "no path": [each for each in request_fields() if each[0] != b":path"],
+    "empty path": request_fields(b""),
+    "path twice": [(b":path", b"/other"), *request_fields()],
+    "unknown pseudo-header": [(b":colour", b"red"), *request_fields()],
+    "status of a response": [(b":status", b"200"), *request_fields()],
+    "pseudo-header at the end": [*request_fields(), (b":authority", b"again")],
+    "upper-case name": request_fields(b"/", (b"X-Mq-Client-Id", b"a")),
+    "empty name": request_fields(b"/", (b"", b"a")),
+    "name with a space": request_fields(b"/", (b"x mq", b"a")),
+    "line end in a value": request_fields(b"/", (b"x-mq-client-id", b"a\r\nb: c")),
+    "zero byte in a value": request_fields(b"/\0"),
+    "header of the connection": request_fields(b"/", (b"connection", b"close")),
+    "other te": request_fields(b"/", (b"te", b"gzip")),
+}
+
+
+@pytest.mark.parametrize("fields", MALFORMED.values(), ids=MALFORMED)
+def test_a_malformed_request_ends_its_stream_alone(fields):
+    talk = Talk()
+    assert talk.say(request(1, fields, is_last=True)) == [Reset(1)]
+    assert talk.codes(RST_STREAM) == [H2Error.PROTOCOL_ERROR]
+    assert talk.is_alive()
+
+
+def test_malformed_trailers_end_their_stream_alone():
+    talk = Talk()
+    talk.say(request(1), request(1, [(b":path", b"/")], is_last=True))
+    assert talk.codes(RST_STREAM) == [H2Error.PROTOCOL_ERROR]
+    assert talk.is_alive()
+
+
+def test_too_many_headers_are_told_from_others_and_later_ones_are_still_understood():
+    talk = Talk()
+    large = request_fields(b"/", *((b"x-%d" % at, b"v" * 1000) for at in range(17)))
+    payload = block(large, is_indexed=True)
+    assert len(payload) > 16384
+    first, rest = payload[:16000], payload[16000:]
+    opened = talk.say(
+        frame(HEADERS, first, stream=1, flags=END_STREAM)
+        + frame(CONTINUATION, rest, stream=1, flags=END_HEADERS)
+    )
+    assert opened == [Opened(1, None), Ended(1)]
+    # Its fields are in the table of the compression, the last one at index 62.
+    again = block(request_fields()) + b"\xbe"
+    talk.say(frame(HEADERS, again, stream=3, flags=END_HEADERS | END_STREAM))
+    assert talk.events[-2] == Opened(3, request_fields(b"/t.T/Echo", (b"x-16", b"v" * 1000)))
+
+
+def test_a_stream_above_the_limit_is_refused_and_one_that_ends_makes_room():
+    talk = Talk()
+    talk.say(b"".join(request(1 + 2 * at, is_last=True) for at in range(STREAMS_MAX)))
+    beyond = 1 + 2 * STREAMS_MAX
+    assert talk.say(request(beyond, is_last=True)) == []
+    assert talk.codes(RST_STREAM) == [H2Error.REFUSED_STREAM]
+    talk.engine.send_head(1, TRAILERS, is_last=True)
+    talk.flush()
+    assert talk.is_alive(beyond + 2)
+
+
+def test_a_new_call_costs_no_more_beside_many_that_wait():
+    def calls_of_functions(waiting: int) -> int:
+        talk = Talk()
+        talk.say(b"".join(request(1 + 2 * at, is_last=True) for at in range(waiting)))
+        counted = Counter[str]()
+        talk.engine.receive(request(9001, is_last=True))
+        sys.setprofile(lambda _frame, event, _argument: counted.update((event,)))
+        try:
+            talk.engine.events(0.0)
+        finally:
+            sys.setprofile(None)
+        return counted["call"]
+
+    assert calls_of_functions(1000) == calls_of_functions(10)
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        (window_update(2**31 - 1, 1), FLOW_CONTROL_ERROR),
+        (data(1, b"after the end"), STREAM_CLOSED),
+        (request(1, is_last=True), STREAM_CLOSED),
+    ],
+    ids=["window of a stream overflows", "data after the end", "headers after the end"],
+)
+def test_a_fault_of_a_stream_ends_that_stream(said, code):
+    talk = Talk()
+    talk.say(request(1, is_last=True))
+    assert talk.say(said) == [Reset(1)]
+    assert talk.codes(RST_STREAM) == [code]
+    assert talk.is_alive()
+
+
+# --- bad connections, each ended with the right code, in bounded time and memory
+
+ENDLESS = request(1)[:4] + b"\0" + request(1)[5:]  # Without END_HEADERS.
+FAULTS = {
+    "CONTINUATION without end": (
+        HELLO + ENDLESS + frame(CONTINUATION, b"", stream=1) * 9,
+        H2Error.ENHANCE_YOUR_CALM,
+    ),
+    "1 MiB of metadata": (
+        HELLO + ENDLESS + frame(CONTINUATION, block([(b"a", b"x" * 16000)]), stream=1) * 65,
+        H2Error.ENHANCE_YOUR_CALM,
+    ),
+    "10,000 headers": (
+        HELLO + frame(HEADERS, b"\x90" * 10_000, stream=1, flags=END_HEADERS),
+        H2Error.ENHANCE_YOUR_CALM,
+    ),
+    "table size above the limit": (
+        HELLO + frame(HEADERS, b"\x3f\xe1\xff\x0f", stream=1, flags=END_HEADERS),
+        H2Error.COMPRESSION_ERROR,
+    ),
+    "table size behind a field": (
+        HELLO + frame(HEADERS, b"\x82\x20", stream=1, flags=END_HEADERS),
+        H2Error.COMPRESSION_ERROR,
+    ),
+    "index of nothing": (
+        HELLO + frame(HEADERS, b"\xff\x7f", stream=1, flags=END_HEADERS),
+        H2Error.COMPRESSION_ERROR,
+    ),
+    "bad Huffman code": (
+        HELLO + frame(HEADERS, b"\x00\x84\xff\xff\xff\xff\x01a", stream=1, flags=END_HEADERS),
+        H2Error.COMPRESSION_ERROR,
+    ),
+    "block that ends in a field": (
+        HELLO + frame(HEADERS, b"\x00\x05ab", stream=1, flags=END_HEADERS),
+        H2Error.COMPRESSION_ERROR,
+    ),
+    "field without a value": (
+        HELLO + frame(HEADERS, b"\x00\x01a", stream=1, flags=END_HEADERS),
+        H2Error.COMPRESSION_ERROR,
+    ),
+    "integer without end": (
+        HELLO + frame(HEADERS, b"\xff" + b"\x80" * 20, stream=1, flags=END_HEADERS),
+        H2Error.COMPRESSION_ERROR,
+    ),
+    "frame of 16 MiB announced": (
+        HELLO + b"\xff\xff\xff\0\0\0\0\0\1",
+        H2Error.FRAME_SIZE_ERROR,
+    ),
+    "SETTINGS of a wrong size": (HELLO + frame(SETTINGS, b"12345"), H2Error.FRAME_SIZE_ERROR),
+    "PING on a stream": (HELLO + frame(PING, b"12345678", stream=1), H2Error.PROTOCOL_ERROR),
+    "data of no request": (HELLO + data(1, b"x"), H2Error.PROTOCOL_ERROR),
+    "even stream": (HELLO + request(2), H2Error.PROTOCOL_ERROR),
+    "data of an even stream": (HELLO + data(2, b"x"), H2Error.PROTOCOL_ERROR),
+    "older stream": (HELLO + request(5) + request(3), H2Error.PROTOCOL_ERROR),
+    "push": (HELLO + request(1) + frame(PUSH, bytes(4), stream=1), H2Error.PROTOCOL_ERROR),
+    "window of the connection overflows": (
+        HELLO + window_update(2**31 - 1),
+        FLOW_CONTROL_ERROR,
+    ),
+    "window grows by nothing": (HELLO + window_update(0), H2Error.PROTOCOL_ERROR),
+    "more data than the window": (
+        HELLO + request(1) + data(1, b"x" * (2 << 20)),
+        None,  # Windows are given back as data is handled.
+    ),
+    "padding longer than the frame": (
+        HELLO + request(1) + frame(DATA, b"\xffabc", stream=1, flags=0x8),
+        H2Error.PROTOCOL_ERROR,
+    ),
+    "PRIORITY on itself": (
+        HELLO + frame(PRIORITY, b"\0\0\0\1\1", stream=1),
+        H2Error.PROTOCOL_ERROR,
+    ),
+    "PING flood": (HELLO + frame(PING, bytes(8)) * 1000, H2Error.ENHANCE_YOUR_CALM),
+    "SETTINGS flood": (HELLO + settings() * 1000, H2Error.ENHANCE_YOUR_CALM),
+    "acknowledged SETTINGS flood": (
+        HELLO + frame(SETTINGS, flags=ACK) * 1000,
+        H2Error.ENHANCE_YOUR_CALM,
+    ),
+    "empty DATA flood": (
+        HELLO + request(1) + frame(DATA, stream=1) * 10_000,
+        H2Error.ENHANCE_YOUR_CALM,
+    ),
+    "PRIORITY flood": (
+        HELLO + frame(PRIORITY, b"\0\0\0\0\1", stream=1) * 10_000,
+        H2Error.ENHANCE_YOUR_CALM,
+    ),
+    "unknown frames flood": (HELLO + frame(200, b"x") * 10_000, H2Error.ENHANCE_YOUR_CALM),
+    "rapid reset": (
+        HELLO + b"".join(request(at) + reset(at) for at in range(1, 20_001, 2)),
+        H2Error.ENHANCE_YOUR_CALM,
+    ),
+    "streams that the server has to reset": (
+        HELLO
+        + b"".join(request(at) + window_update(2**31 - 1, at) for at in range(1, 20_001, 2)),
+        H2Error.ENHANCE_YOUR_CALM,
+    ),
+    "malformed requests": (
+        HELLO + b"".join(request(at, [(b":method", b"GET")]) for at in range(1, 20_001, 2)),
+        H2Error.ENHANCE_YOUR_CALM,
+    ),
+}
+
+
+@pytest.mark.parametrize(("said", "code"), FAULTS.values(), ids=FAULTS)
+def test_a_connection_that_breaks_the_rules_ends_with_the_right_code(said, code):
+    talk = Talk(said)
+    assert talk.codes(GOAWAY) == ([] if code is None else [code])
+    assert bool(talk.engine.fault) == (code is not None)
+    assert sum(isinstance(each, Opened) for each in talk.events) <= 1001
+    assert talk.engine.waiting == 0
+    if code is not None:
+        assert talk.say(request(99_001)) == []
+        talk.engine.ping()
+        talk.engine.go_away(is_final=True)
+        talk.engine.send_head(1, HEAD, is_last=True)
+        assert talk.flush() == b""
+
+
+def test_a_client_of_another_protocol_gets_no_frames():
+    talk = Talk(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert talk.engine.fault
+    assert [each.kind for each in talk.frames] == [SETTINGS, WINDOW_UPDATE]
+
+
+def test_frames_at_their_rate_are_no_flood():
+    talk = Talk()
+    for second in range(60):
+        talk.say(
+            *(request(at) + reset(at) for at in range(1 + 400 * second, 401 + 400 * second, 2)),
+            frame(PING, bytes(8)) * 100,
+            now=float(second),
+        )
+    assert talk.engine.fault == ""
+    assert talk.is_alive()
+
+
+def test_a_client_may_give_up_all_its_waiting_calls_at_once():
+    talk = Talk()
+    streams = range(1, 1800, 2)
+    talk.say(*(request(each, is_last=True) for each in streams))
+    talk.say(*(reset(each) for each in streams))
+    assert talk.is_alive()
+
+
+def test_unknown_settings_take_no_memory():
+    talk = Talk()
+    for start in range(0, 62_000, 2000):
+        talk.say(settings((each, 1) for each in range(start + 100, start + 2100)))
+    assert len(talk.engine._h2.remote_settings) < 10
+    assert talk.is_alive()
+
+
+def test_streams_that_are_over_are_forgotten():
+    talk = Talk()
+    for at in range(3000):
+        stream = 1 + 2 * at
+        talk.say(request(stream, is_last=True))
+        talk.engine.send_head(stream, TRAILERS, is_last=True)
+        talk.flush()
+    assert len(talk.engine._h2.streams) == 0
+    assert len(talk.engine._h2._closed_streams) <= 1024
+
+
+def test_the_table_for_compressing_answers_stays_small_whatever_the_client_allows():
+    talk = Talk(PREFACE + frame(SETTINGS, struct.pack(">HI", 1, 2**32 - 1)))
+    assert talk.engine._h2.encoder.header_table_size == 4096
+    assert talk.is_alive()
