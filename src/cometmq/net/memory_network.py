@@ -287,6 +287,10 @@ class MemoryTransport(asyncio.Transport):
 
     # --- closing
 
+    def can_write_eof(self) -> bool:
+        """Return False: a connection in memory ends in both directions at once, as one with TLS does."""
+        return False
+
     def is_closing(self) -> bool:
         """Return whether the transport is closed or closing."""
         return self._is_closing

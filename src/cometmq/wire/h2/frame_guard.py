@@ -34,14 +34,16 @@ class _Allowance:
     def use(self, now: float) -> None:
         """Count a frame; raise H2Fault if too many have come."""
         if self._left < 1:
-            self._left += (now - self._since) * self._rate
+            gained = (now - self._since) * self._rate
+            self._left = min(self._left + gained, self._rate * BURST_SECONDS)
             self._since = now
             if self._left < 1:
                 raise H2Fault(
                     H2Error.ENHANCE_YOUR_CALM,
                     f"it sends {self._what} faster than {self._rate:.0f} a second",
                 )
-            self._left = min(self._left, self._rate * BURST_SECONDS)
+        elif self._left == self._rate * BURST_SECONDS:
+            self._since = now
         self._left -= 1
 
 
