@@ -121,7 +121,7 @@ class H2Engine(Protocol):
         ...
 
     def is_blocked(self, stream: int) -> bool:
-        """Return whether bytes wait on a stream, so that more of them would wait as well."""
+        """Return whether the window of a stream has no room for more than what waits already."""
         ...
 
     def stalled(self, now: float, seconds: float) -> list[int]:

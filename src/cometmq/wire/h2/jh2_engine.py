@@ -170,11 +170,18 @@ class _Connection(H2Connection):  # type: ignore[misc]  # jh2 has no types.
 
 
 class _Outgoing:
-    """The part of a response that waits: pieces of its body, and headers with whether they are the last."""
+    """The part of a response that waits.
 
-    __slots__ = ("items", "stalled_since")
+    Attributes:
+        items: Pieces of its body, and headers with whether they are the last.
+        size: Bytes of the body among them.
+        stalled_since: When `stalled` first found that it waits; None if some was sent since.
+    """
+
+    __slots__ = ("items", "size", "stalled_since")
 
     def __init__(self) -> None:
+        self.size = 0
         self.items: deque[memoryview | tuple[Sequence[Field], bool]] = deque()
         self.stalled_since: float | None = None
 
@@ -283,9 +290,7 @@ class Jh2Engine:
         outgoing = self._open.pop(stream, None)
         if outgoing is not None:
             self._ready.pop(stream, None)
-            self.unsent -= sum(
-                len(each) for each in outgoing.items if isinstance(each, memoryview)
-            )
+            self.unsent -= outgoing.size
         self._h2.retire(stream)
 
     def _fail(self, code: H2Error, text: str) -> None:
@@ -305,17 +310,20 @@ class Jh2Engine:
 
     def send(self, stream: int, data: bytes) -> None:
         """Send a piece of a response's body as soon as the windows allow."""
-        if data and self._queue(stream, memoryview(data)):
+        if data and (outgoing := self._queue(stream, memoryview(data))):
+            outgoing.size += len(data)
             self.unsent += len(data)
 
-    def _queue(self, stream: int, item: memoryview | tuple[Sequence[Field], bool]) -> bool:
+    def _queue(
+        self, stream: int, item: memoryview | tuple[Sequence[Field], bool]
+    ) -> _Outgoing | None:
         outgoing = self._open.get(stream)
         if outgoing is None or self.fault:
-            return False
+            return None
         if not outgoing.items:
             self._ready[stream] = None
         outgoing.items.append(item)
-        return True
+        return outgoing
 
     def reset(self, stream: int, code: H2Error) -> None:
         """End a stream at once, without what still waits to be sent on it."""
@@ -339,11 +347,9 @@ class Jh2Engine:
         self._h2._prepare_for_sending([frame])  # noqa: SLF001
 
     def is_blocked(self, stream: int) -> bool:
-        """Return whether bytes wait on a stream, so that more of them would wait as well."""
+        """Return whether the window of a stream has no room for more than what waits already."""
         outgoing = self._open.get(stream)
-        if outgoing is None:
-            return True
-        return bool(outgoing.items) or self._h2.local_flow_control_window(stream) <= 0
+        return outgoing is None or outgoing.size >= self._h2.local_flow_control_window(stream)
 
     def stalled(self, now: float, seconds: float) -> list[int]:
         """Return the streams that have sent nothing of what waits since a call of this method `seconds` ago or earlier."""
@@ -394,6 +400,7 @@ class Jh2Engine:
                 return True
             h2.send_data(stream, item[:size])
             outgoing.stalled_since = None
+            outgoing.size -= size
             self.unsent -= size
             room -= size
             if size == len(item):

@@ -146,7 +146,9 @@ def test_a_response_waits_while_its_window_is_shut():
     talk.say(request(1, is_last=True))
     assert not talk.engine.is_blocked(1)
     talk.engine.send_head(1, HEAD)
-    talk.engine.send(1, b"0123456789abcdefghij")
+    talk.engine.send(1, b"012345678")
+    assert not talk.engine.is_blocked(1)  # It only waits for `output`.
+    talk.engine.send(1, b"9abcdefghij")
     talk.engine.send_head(1, TRAILERS, is_last=True)
     talk.flush()
     assert responses(talk.frames)[1].body == b"0123456789"

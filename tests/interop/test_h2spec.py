@@ -1,0 +1,67 @@
+"""h2spec, the conformance tests of HTTP/2 and its header compression, against the gRPC server.
+
+It is built from the Go module into the cache folder the first time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.interop.reference import CACHE
+from tests.support.grpc_place import GrpcPlace
+
+MODULE = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible"
+BUILD_SECONDS_MAX = 240
+RUN_SECONDS_MAX = 120
+KNOWN = {
+    # The decoder of jh2 does not look at how a Huffman code is padded; nothing can be hidden there.
+    "2: Sends a Huffman-encoded string literal representation padded by zero",
+    # The server answers 415, as it is no call of gRPC, sometimes before the data with the wrong length has come.
+    '2: Sends a HEADERS frame with the "content-length" header field which does not equal the sum of the multiple '
+    "DATA frames payload length",
+}
+
+pytestmark = pytest.mark.timeout(BUILD_SECONDS_MAX + RUN_SECONDS_MAX)
+
+
+def build() -> Path:
+    """The program; fails when it cannot be built."""
+    folder = CACHE / "h2spec"
+    program = folder / "h2spec"
+    if not program.exists():
+        environment = {**os.environ, "GOBIN": str(folder), "GOFLAGS": "-mod=mod"}
+        done = subprocess.run(
+            ["go", "install", MODULE],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_SECONDS_MAX,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+    return program
+
+
+def test_the_server_keeps_the_rules_of_http_2():
+    program = build()
+    with GrpcPlace() as place:
+        done = subprocess.run(
+            [program, "-h", "127.0.0.1", "-p", str(place.port), "-o", "5"],
+            capture_output=True,
+            text=True,
+            timeout=RUN_SECONDS_MAX,
+            check=False,
+        )
+    passed, failed, rest = done.stdout.partition("Failures:")
+    faults = set(re.findall(r"^\s*\S (\d+: .*)$", rest, re.MULTILINE)) if failed else set()
+    ran = re.search(r"(\d+) tests, (\d+) passed, (\d+) skipped", done.stdout)
+    assert ran, done.stdout[-2000:] + done.stderr[-2000:]
+    assert int(ran[1]) >= 145
+    assert int(ran[3]) == 0
+    assert faults <= KNOWN, rest
+    assert passed
