@@ -22,8 +22,7 @@ KNOWN = {
     # The decoder of jh2 does not look at how a Huffman code is padded; nothing can be hidden there.
     "2: Sends a Huffman-encoded string literal representation padded by zero",
     # The server answers 415, as it is no call of gRPC, sometimes before the data with the wrong length has come.
-    '2: Sends a HEADERS frame with the "content-length" header field which does not equal the sum of the multiple '
-    "DATA frames payload length",
+    '2: Sends a HEADERS frame with the "content-length" header field which does not equal the sum of the multiple DATA frames payload length',
 }
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS_MAX + RUN_SECONDS_MAX)

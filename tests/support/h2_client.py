@@ -30,12 +30,14 @@ class H2Client(asyncio.Protocol):
         answers_pings: Whether it shows a sign of life when asked.
         reads: Number of reads so far.
         is_lost: Whether the connection is gone.
+        frames: All frames of the server so far.
     """
 
     def __init__(self) -> None:
         self.answers_pings = True
         self.reads = 0
         self.is_lost = False
+        self.frames: list[Frame] = []
         self._received = b""
         self._came = asyncio.Event()
         self._next_stream = 1
@@ -50,9 +52,11 @@ class H2Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.reads += 1
-        known = len(self.frames)
         self._received += data
-        for each in self.frames[known:]:
+        new = frames_in(self._received)
+        self._received = self._received[sum(9 + len(each.payload) for each in new) :]
+        self.frames += new
+        for each in new:
             if each.kind == PING and not each.flags & ACK and self.answers_pings:
                 self.say(frame(PING, each.payload, flags=ACK))
         self._came.set()
@@ -73,10 +77,6 @@ class H2Client(asyncio.Protocol):
         if text is not None:
             self.say(data(stream, message(text), is_last=True))
         return stream
-
-    @property
-    def frames(self) -> list[Frame]:
-        return frames_in(self._received)
 
     @property
     def responses(self) -> dict[int, Response]:

@@ -228,7 +228,7 @@ class Jh2Engine:
         except H2Fault as error:
             self._fail(error.code, str(error))
         except ProtocolError as error:  # `jh2` has queued a GOAWAY.
-            self._end(str(error))
+            self._end(f"it broke the rules of HTTP/2 ({type(error).__name__}: {error})")
         except Exception as error:  # noqa: BLE001  A fault in the library must not affect other connections.
             self._fail(H2Error.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
         return events
@@ -298,7 +298,7 @@ class Jh2Engine:
         self._end(text)
 
     def _end(self, text: str) -> None:
-        self.fault = text or "a fault of the protocol"
+        self.fault = text
         self._unread, self._read_to, self.waiting = b"", 0, 0
         self._ready.clear()
 
