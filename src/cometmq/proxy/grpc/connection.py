@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 BUDGET_SECONDS = 0.003
 # Bytes that are written at a time, and that the transport may hold.
 OUTPUT_SIZE = 256 << 10
-WRITE_BUFFER_MAX = 1 << 20
+WRITE_BUFFER_MAX = 256 << 10
 # Seconds for the client to read the end of its connection.
 LAST_READ_SECONDS = 1.0
 
@@ -41,10 +41,12 @@ class GrpcConnection(ServedProtocol):
     """A client's connection to a `GrpcServer`.
 
     Attributes:
+        address: "ip:port" of the client.
         engine: Its HTTP/2 engine.
         remote: IP address and port of the client.
         local: IP address and port that it connected to.
         held: Bytes of requests that are incomplete.
+        unsent: Bytes of answers that the socket had not accepted after the last write.
     """
 
     def __init__(self, server: "GrpcServer", opened: OpenConnection, engine: H2Engine) -> None:
@@ -52,8 +54,8 @@ class GrpcConnection(ServedProtocol):
         self.engine = engine
         self.remote = opened.ip, opened.accepted.remote[1]
         self.local = opened.accepted.local_ip, 0
-        self.held = 0
-        self._address = opened.address
+        self.held = self.unsent = 0
+        self.address = opened.address
         self._server = server
         self._clock = server.clock
         self._calls: dict[int, ServerCall] = {}
@@ -64,6 +66,11 @@ class GrpcConnection(ServedProtocol):
         self._is_closing = self._is_leaving = self._is_ending = False
         self._full_since: float | None = None  # When the socket became full; None if it is not.
         self._read_at = self._idle_since = self._clock.monotonic()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether calls are open."""
+        return bool(self._calls)
 
     # --- callbacks of asyncio.Protocol
 
@@ -112,6 +119,7 @@ class GrpcConnection(ServedProtocol):
             self._writer.lost()
         for call in list(self._calls.values()):
             call.close()
+        self._note_unsent(0)
         self._server.forget(self)
 
     # --- reading
@@ -174,6 +182,7 @@ class GrpcConnection(ServedProtocol):
         else:
             call = ServerCall(self, event.stream, head, service, now)
             self._calls[event.stream] = call
+            self._server.calls += 1
             self._new.append(call)
             call.start()
 
@@ -190,10 +199,16 @@ class GrpcConnection(ServedProtocol):
             raise CallRefused(
                 GrpcStatus.DEADLINE_EXCEEDED, "the deadline of the call has passed"
             )
-        if self.engine.unsent > self._server.limits.unsent_of_connection:
+        limits = self._server.limits
+        if self.engine.unsent > limits.unsent_of_connection:
             raise CallRefused(
                 GrpcStatus.RESOURCE_EXHAUSTED,
                 "too many answers wait that the client has not read",
+            )
+        if self._server.calls >= limits.calls:
+            raise CallRefused(
+                GrpcStatus.RESOURCE_EXHAUSTED,
+                f"{limits.calls} calls are open at this server already; try again later",
             )
         return head, service
 
@@ -241,7 +256,8 @@ class GrpcConnection(ServedProtocol):
 
     def forget_call(self, call: ServerCall) -> None:
         """Remove a call that is over."""
-        self._calls.pop(call.stream, None)
+        del self._calls[call.stream]
+        self._server.calls -= 1
         self.release(call)
         self._server.deadlines.discard(call)
         if not self._calls:
@@ -259,13 +275,20 @@ class GrpcConnection(ServedProtocol):
         data = self.engine.output(OUTPUT_SIZE)
         if data:
             writer.write_now(data)
+        self._note_unsent(self.engine.unsent + writer.unsent)
         if self.engine.has_output and self._full_since is None:
             self.sent()
         elif self.engine.fault:
-            self._server.refuse(self._address, self.engine.fault)
+            self._server.refuse(self.address, self.engine.fault)
             self._end()
         elif self._is_leaving and not self._calls and not self.engine.unsent:
             self._end()
+
+    def _note_unsent(self, size: int) -> None:
+        self._server.unsent += size - self.unsent
+        self.unsent = size
+        if self._server.unsent > self._server.limits.unsent:
+            self._server.shed()
 
     def _end(self) -> None:
         """Close the connection after the client has had a moment to read the last frames and to close it itself.
@@ -305,7 +328,7 @@ class GrpcConnection(ServedProtocol):
         if self._full_since is not None and now - self._full_since >= limits.stalled_seconds:
             _log.info(
                 "closing %s: it has read nothing for %.0f s",
-                self._address,
+                self.address,
                 limits.stalled_seconds,
             )
             self.abort()

@@ -18,6 +18,8 @@ from cometmq.wire.h2.jh2_engine import Jh2Engine
 
 # Bytes a second that an incomplete request must grow by, beyond its first seconds.
 _REQUEST_PACE = 64 << 10
+# Share of the limit of unread answers that is left when connections were closed for it.
+_LEFT = 0.75
 # Seconds between asking clients to make no more calls and refusing these.
 LAST_CALLS_SECONDS = 0.5
 _DEFAULT_BOUNDS = Bounds()
@@ -32,6 +34,8 @@ class GrpcLimits:
         held: The same for all connections.
         unsent_of_connection: Bytes of answers that wait on a connection; above it new calls are refused, and calls are
             paused (`GrpcCall.is_paused`).
+        unsent: The same for all connections; above it those with most are closed.
+        calls: Open calls, of all connections; each takes about 5 KiB.
         request_seconds_min: Seconds for a request to be complete; larger ones have more.
         stalled_seconds: Seconds in which a client with unread answers has to read some.
         ping_seconds: Seconds of silence after which a client with open calls is asked for a sign of life; the door closes
@@ -43,6 +47,8 @@ class GrpcLimits:
     held_of_connection: int = 256 << 20
     held: int = 512 << 20
     unsent_of_connection: int = 64 << 20
+    unsent: int = 512 << 20
+    calls: int = 100_000
     request_seconds_min: float = 30.0
     stalled_seconds: float = 30.0
     ping_seconds: float = 60.0
@@ -67,6 +73,8 @@ class GrpcServer(Door):
         limits: Limits of its connections.
         deadlines: Deadlines of the calls that wait.
         held: Bytes of incomplete requests, of all connections.
+        unsent: Bytes of answers that clients have not read, of all connections.
+        calls: Number of open calls.
     """
 
     def __init__(
@@ -96,11 +104,23 @@ class GrpcServer(Door):
         self.services: Services = {**services, **self.health.services, **reflection.services}
         self.limits = limits
         self.deadlines = Deadlines(clock)
-        self.held = 0
+        self.held = self.unsent = self.calls = 0
 
     @property
     def _clients(self) -> list[GrpcConnection]:
         return cast("list[GrpcConnection]", list(self.peers))
+
+    def shed(self) -> None:
+        """Close the connections with most unread answers until these are well below their limit."""
+        for each in sorted(self._clients, key=lambda client: client.unsent, reverse=True):
+            if self.unsent <= self.limits.unsent * _LEFT:
+                return
+            self.refuse(
+                each.address, f"{each.unsent} bytes of answers wait that it has not read"
+            )
+            self.unsent -= each.unsent
+            each.unsent = 0
+            each.abort()
 
     async def close(self) -> None:
         """Stop listening, let calls end for up to `drain_seconds`, and close every connection.

@@ -63,13 +63,18 @@ async def place(limits: GrpcLimits) -> AsyncIterator[Place]:
     made.port = await made.server.start("127.0.0.1", 0)
     yield made
     await made.server.close()
-    assert made.server.held == 0
+    assert (made.server.held, made.server.unsent, made.server.calls) == (0, 0, 0)
     assert made.services.waiting == []
 
 
 async def is_alive(client: H2Client) -> bool:
     """Whether a call on the connection is still answered."""
     return (await client.answer(client.call(b"alive?"))).body == message(b"alive?")
+
+
+async def is_waiting(place: Place) -> None:
+    while not place.services.waiting:
+        await asyncio.sleep(0.001)
 
 
 # --- calls
@@ -200,7 +205,7 @@ async def test_a_call_that_waits_for_its_request_ends_at_its_deadline(place):
 async def test_a_deadline_frees_answers_that_the_client_does_not_read(place):
     client = await place.client(NO_WINDOW)
     stream = client.call(b"", b"/t.T/Wait", (b"grpc-timeout", b"1S"))
-    await client.until(lambda _: place.services.waiting)
+    await is_waiting(place)
     place.services.waiting[0].answer(bytes(100_000))
     answer = await client.answer(stream, 2)
     assert answer.reset == H2Error.CANCEL
@@ -389,7 +394,7 @@ async def test_a_client_that_reads_nothing_is_neither_read_nor_kept(place):
 async def test_a_call_sees_that_its_client_does_not_read(place):
     client = await place.client(NO_WINDOW)
     client.call(b"", b"/t.T/Wait")
-    await client.until(lambda _: place.services.waiting)
+    await is_waiting(place)
     waiting = place.services.waiting[0]
     assert waiting.is_paused
     client.say(window_update(1000, 1))
@@ -440,6 +445,33 @@ async def test_incomplete_requests_are_limited_and_others_go_on(place, limits):
         assert (await sender.answer(stream)).body == message(b"x" * 40_000)
     assert place.server.held == 0
     assert await is_alive(clients[0])
+
+
+@pytest.mark.parametrize("limits", [GrpcLimits(unsent=1_000_000)])
+async def test_the_client_with_most_unread_answers_goes_when_all_have_too_many(place):
+    clients = [await place.client(NO_WINDOW) for _ in range(3)]
+    for client, size in zip(clients, (300_000, 500_000, 250_000), strict=True):
+        client.call(b"", b"/t.T/Wait")
+        await is_waiting(place)
+        place.services.waiting[-1].answer(b"first")
+        await client.until(lambda it: it.responses)
+        place.services.waiting[-1].answer(bytes(size))
+        place.services.waiting[-1].finish()
+        await asyncio.sleep(0.1)
+    assert [client.is_lost for client in clients] == [False, True, False]
+    assert 550_000 <= place.server.unsent <= 551_000
+    other = await place.client()
+    assert await is_alive(other)
+
+
+@pytest.mark.parametrize("limits", [GrpcLimits(calls=3)])
+async def test_open_calls_are_limited_and_each_that_ends_makes_room(place):
+    client = await place.client()
+    streams = [client.call(b"", b"/t.T/Wait") for _ in range(3)]
+    refused = await client.answer(client.call(b"", b"/t.T/Wait"))
+    assert refused.status == GrpcStatus.RESOURCE_EXHAUSTED
+    client.say(reset(streams[0]))
+    assert await is_alive(client)
 
 
 async def test_a_message_in_many_pieces_is_put_together(place):
