@@ -131,7 +131,7 @@ $(CLASSES): requirements.lock src/cometmq/spark/class_archive.py | setup
 	XDG_CACHE_HOME=$(CURDIR)/$(@D) $(BIN)/cometmq pipeline warm
 	@touch $@
 
-fuzz: setup ## 150,000 broken frames, 20,000 requests that fit their codes; ARGS='--frames 1000000': the long run
+fuzz: setup ## 150,000 broken frames, 20,000 requests that fit their codes, 2,000 broken gRPC connections; ARGS='--frames 1000000': the long run
 	$(PYTEST) tests/fuzz $(ARGS)
 
 demo: setup ## 336,776 flights through the broker and a Spark job to a table

@@ -25,7 +25,7 @@ from tests.support.h2_frames import (
     HELLO,
     PING,
     block,
-    data,
+    body_frames,
     frame,
     message,
     request,
@@ -99,9 +99,11 @@ class BadClients:
         if chance.random() < 0.02:
             stream = chance.choice((0, 2, chance.randrange(2**31)))
         usual = (
-            lambda: data(stream, message(chance.randbytes(chance.randrange(50))), is_last=True),
-            lambda: data(stream, message(gzip.compress(b"x" * 900), flag=1)),
-            lambda: data(stream, chance.randbytes(chance.randrange(20))),
+            lambda: body_frames(
+                stream, message(chance.randbytes(chance.randrange(50))), is_last=True
+            ),
+            lambda: body_frames(stream, message(gzip.compress(b"x" * 900), flag=1)),
+            lambda: body_frames(stream, chance.randbytes(chance.randrange(20))),
             lambda: reset(stream, chance.randrange(20)),
             lambda: settings([(4, chance.choice((0, 1, 100, 65_535)))]),
             lambda: window_update(chance.choice((1, 1000, 1 << 20)), stream),
@@ -135,7 +137,7 @@ class BadClients:
         head = block(request_fields(b"/t.T/" + path, *more), is_indexed=chance.random() < 0.5)
         body = message(b"%d %d" % (chance.randrange(5), chance.randrange(30_000)))
         return frame(HEADERS, head, stream=stream, flags=END_HEADERS) + (
-            data(stream, body, is_last=True) if is_whole else b""
+            body_frames(stream, body, is_last=True) if is_whole else b""
         )
 
 

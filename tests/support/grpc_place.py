@@ -78,9 +78,7 @@ class GrpcPlace:
             self.services.table, SystemClock(), limits=self._limits, bounds=Bounds(),
             tls=None if self._make_tls is None else self._make_tls(),
         )  # fmt: skip
-        self.server.on_drain.append(
-            lambda: [each.finish() for each in list(self.services.waiting)]
-        )
+        self.server.on_drain.append(self.services.end_waits)
         self.port = await self.server.start("127.0.0.1", 0)
         self._started.set()
         await self._stop.wait()

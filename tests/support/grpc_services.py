@@ -76,6 +76,10 @@ class TestedServices:
         self.waiting.append(call)
         call.on_close.append(lambda: self._over(call))
 
+    def end_waits(self) -> None:
+        for each in list(self.waiting):
+            each.finish()
+
     def _over(self, call: GrpcCall) -> None:
         self.waiting.remove(call)
         self.closed += 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
 
 from tests.support.h2_frames import (
     ACK,
@@ -13,7 +12,7 @@ from tests.support.h2_frames import (
     PING,
     Frame,
     Response,
-    data,
+    body_frames,
     frame,
     frames_in,
     message,
@@ -33,6 +32,8 @@ class H2Client(asyncio.Protocol):
         frames: All frames of the server so far.
     """
 
+    transport: asyncio.Transport
+
     def __init__(self) -> None:
         self.answers_pings = True
         self.reads = 0
@@ -45,8 +46,8 @@ class H2Client(asyncio.Protocol):
     @classmethod
     async def connect(cls, port: int, hello: bytes = HELLO) -> H2Client:
         loop = asyncio.get_running_loop()
-        transport, client = await loop.create_connection(cls, "127.0.0.1", port)
-        client.transport = cast("asyncio.Transport", transport)
+        client = cls()
+        client.transport, _ = await loop.create_connection(lambda: client, "127.0.0.1", port)
         client.say(hello)
         return client
 
@@ -75,7 +76,7 @@ class H2Client(asyncio.Protocol):
         stream, self._next_stream = self._next_stream, self._next_stream + 2
         self.say(request(stream, request_fields(path, *more)))
         if text is not None:
-            self.say(data(stream, message(text), is_last=True))
+            self.say(body_frames(stream, message(text), is_last=True))
         return stream
 
     @property

@@ -112,7 +112,7 @@ def message(text: bytes, *, flag: int = 0, length: int | None = None) -> bytes:
     return bytes((flag,)) + (len(text) if length is None else length).to_bytes(4) + text
 
 
-def data(stream: int, payload: bytes, *, is_last: bool = False) -> bytes:
+def body_frames(stream: int, payload: bytes, *, is_last: bool = False) -> bytes:
     """DATA frames."""
     parts = [payload[at : at + 16384] for at in range(0, len(payload), 16384)] or [b""]
     last = len(parts) - 1

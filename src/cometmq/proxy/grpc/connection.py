@@ -21,7 +21,7 @@ from cometmq.proxy.grpc.headers import (
     trailers_only,
 )
 from cometmq.proxy.grpc.server_call import ServerCall
-from cometmq.wire.h2.engine import Ended, Event, H2Engine, H2Error, Opened, Received
+from cometmq.wire.h2.engine import BodyPart, Ended, Event, H2Engine, H2Error, Opened
 
 if TYPE_CHECKING:
     from cometmq.proxy.grpc.server import GrpcServer
@@ -158,7 +158,7 @@ class GrpcConnection(ServedProtocol):
         call = self._calls.get(event.stream)
         if call is None:
             return
-        if isinstance(event, Received):
+        if isinstance(event, BodyPart):
             before = call.held
             call.received(event.data, now)
             if call.held != before and not call.is_closed:

@@ -21,7 +21,7 @@ class ServingStatus(IntEnum):
     SERVICE_UNKNOWN = 3
 
 
-class Health:
+class GrpcHealth:
     """The health of a server and of each of its services, which is the same for all of them."""
 
     def __init__(self, names: Iterable[str]) -> None:

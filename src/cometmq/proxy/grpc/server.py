@@ -11,7 +11,7 @@ from cometmq.net.tls import ServerTls
 from cometmq.proxy.grpc.calls import Services
 from cometmq.proxy.grpc.connection import GrpcConnection
 from cometmq.proxy.grpc.deadlines import Deadlines
-from cometmq.proxy.grpc.health import Health, ServingStatus
+from cometmq.proxy.grpc.health import GrpcHealth, ServingStatus
 from cometmq.proxy.grpc.reflection import Reflection
 from cometmq.proxy.grpc.standard_messages import STANDARD_FILES
 from cometmq.wire.h2.jh2_engine import Jh2Engine
@@ -97,7 +97,7 @@ class GrpcServer(Door):
             bounds=bounds, tls=tls,
         )  # fmt: skip
         names = {path.split("/")[1] for path in services}
-        self.health = Health(names)
+        self.health = GrpcHealth(names)
         self.on_drain: list[Callable[[], None]] = []
         standard = {"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"}
         reflection = Reflection([*files, *STANDARD_FILES], names | standard)

@@ -55,7 +55,7 @@ class Opened(NamedTuple):
     fields: Sequence[Field] | None
 
 
-class Received(NamedTuple):
+class BodyPart(NamedTuple):
     """A piece of a request's body, never empty."""
 
     stream: int
@@ -74,7 +74,7 @@ class Reset(NamedTuple):
     stream: int
 
 
-Event = Opened | Received | Ended | Reset
+Event = Opened | BodyPart | Ended | Reset
 
 
 class H2Engine(Protocol):

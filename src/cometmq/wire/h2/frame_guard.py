@@ -20,7 +20,7 @@ FRAMES_AT_ONCE = 16
 BURST_SECONDS = 5.0
 
 
-class _Allowance:
+class _FrameRate:
     """A kind of frame that may arrive at a rate; unused allowance is kept for BURST_SECONDS."""
 
     __slots__ = ("_left", "_rate", "_since", "_what")
@@ -54,10 +54,10 @@ class FrameGuard:
         self._skip = PREFACE_SIZE  # Bytes until the next frame header.
         self._head = b""  # Of a header, the part received.
         self._continuations = 0
-        self._resets = _Allowance("RST_STREAM frames", 200)
-        self._settings = _Allowance("SETTINGS frames", 100)
-        self._pings = _Allowance("PING frames", 100)
-        self._useless = _Allowance("empty, PRIORITY or unknown frames", 1000)
+        self._resets = _FrameRate("RST_STREAM frames", 200)
+        self._settings = _FrameRate("SETTINGS frames", 100)
+        self._pings = _FrameRate("PING frames", 100)
+        self._useless = _FrameRate("empty, PRIORITY or unknown frames", 1000)
 
     def cut(self, data: bytes, start: int, now: float) -> int:
         """Return how far `data` may be handled next: at most FRAMES_AT_ONCE frames further than `start`.

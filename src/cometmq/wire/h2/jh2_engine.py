@@ -1,7 +1,7 @@
 """The HTTP/2 engine on `jh2`, a maintained fork of `h2` whose header compression is compiled.
 
 `jh2` checks and builds frames and keeps the states and windows of streams. This module adds what a server must do around
-it: responses wait here while a window is shut, the frames of clients are limited (wire.h2.frame_guard), and `_Connection`
+it: responses wait here while a window is shut, the frames of clients are limited (wire.h2.frame_guard), and `_ServerH2`
 changes four things in `jh2` that do not suit a server with 10,000 long streams.
 """
 
@@ -35,13 +35,13 @@ from cometmq.wire.h2.engine import (
     HEADER_LIST_SIZE_MAX,
     STREAM_WINDOW,
     STREAMS_MAX,
+    BodyPart,
     Ended,
     Event,
     Field,
     H2Error,
     H2Fault,
     Opened,
-    Received,
     Reset,
 )
 from cometmq.wire.h2.frame_guard import FrameGuard
@@ -113,7 +113,7 @@ class _StrictDecoder:
         return fields
 
 
-class _Connection(H2Connection):  # type: ignore[misc]  # jh2 has no types.
+class _ServerH2(H2Connection):  # type: ignore[misc]  # jh2 has no types.
     """A connection of `jh2` for a server with many long streams."""
 
     MAX_CLOSED_STREAMS = _ENDED_MAX
@@ -193,7 +193,7 @@ class Jh2Engine:
         """Prepare the server's settings, which are the first output."""
         self.fault = ""
         self.waiting = self.unsent = 0
-        self._h2 = _Connection()
+        self._h2 = _ServerH2()
         self._guard = FrameGuard()
         self._unread, self._read_to = b"", 0
         self._open: dict[int, _Outgoing] = {}
@@ -238,7 +238,7 @@ class Jh2Engine:
         if kind is DataReceived:
             self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             if event.data and event.stream_id in self._open:
-                events.append(Received(event.stream_id, bytes(event.data)))
+                events.append(BodyPart(event.stream_id, bytes(event.data)))
         elif kind is RequestReceived:
             self._opened(event, events, now)
         elif kind is TrailersReceived:

@@ -23,7 +23,7 @@ from tests.support.h2_frames import (
     INITIAL_WINDOW_SIZE,
     PREFACE,
     block,
-    data,
+    body_frames,
     frame,
     message,
     request,
@@ -73,7 +73,7 @@ async def is_alive(client: H2Client) -> bool:
 
 
 async def is_waiting(place: Place) -> None:
-    while not place.services.waiting:
+    while not place.services.waiting:  # noqa: ASYNC110  Nothing is sent when it changes.
         await asyncio.sleep(0.001)
 
 
@@ -113,7 +113,9 @@ async def test_the_answers_to_one_read_come_in_one_write(place):
     await client.answer(client.call())
     before = client.reads
     streams = range(101, 165, 2)
-    client.say(*(request(each) + data(each, message(b"x"), is_last=True) for each in streams))
+    client.say(
+        *(request(each) + body_frames(each, message(b"x"), is_last=True) for each in streams)
+    )
     await client.answer(streams[-1])
     assert client.reads == before + 1
 
@@ -123,10 +125,10 @@ async def test_a_stream_of_answers_and_a_conversation(place):
     assert (await client.answer(client.call(b"3 2", b"/t.T/Many"))).body == message(b"\0\0") * 3
 
     stream = client.call(None, b"/t.T/Talk")
-    client.say(data(stream, message(b"one") + message(b"two")[:6]))
+    client.say(body_frames(stream, message(b"one") + message(b"two")[:6]))
     await client.until(lambda it: it.responses.get(stream))
-    client.say(data(stream, message(b"two")[6:]))
-    client.say(data(stream, b"", is_last=True))
+    client.say(body_frames(stream, message(b"two")[6:]))
+    client.say(body_frames(stream, b"", is_last=True))
     answer = await client.answer(stream)
     assert answer.body == message(b"ONE") + message(b"TWO")
     assert answer.status == 0
@@ -136,7 +138,9 @@ async def test_a_stream_of_answers_and_a_conversation(place):
 async def test_compressed_messages_are_read(place):
     client = await place.client()
     stream = client.call(None, b"/t.T/Echo", GZIP)
-    client.say(data(stream, message(gzip.compress(b"text" * 1000), flag=1), is_last=True))
+    client.say(
+        body_frames(stream, message(gzip.compress(b"text" * 1000), flag=1), is_last=True)
+    )
     assert (await client.answer(stream)).body == message(b"text" * 1000)
 
 
@@ -260,7 +264,7 @@ async def test_a_bad_call_ends_alone_with_its_status(place, path, fields, body, 
     client.say(frame(HEADERS, payload[:16384], stream=1, flags=flags))
     if not flags:
         client.say(frame(9, payload[16384:], stream=1, flags=END_HEADERS))
-    client.say(data(1, body, is_last=True))
+    client.say(body_frames(1, body, is_last=True))
     answer = await client.answer(1)
     assert answer.status == status
     assert answer.text
@@ -316,7 +320,7 @@ async def test_content_types_of_grpc_may_say_more(place, content_type):
         (name, content_type if name == b"content-type" else value)
         for name, value in request_fields()
     ]
-    client.say(request(1, fields), data(1, message(b"x"), is_last=True))
+    client.say(request(1, fields), body_frames(1, message(b"x"), is_last=True))
     assert (await client.answer(1)).status == 0
 
 
@@ -326,9 +330,9 @@ async def test_content_types_of_grpc_may_say_more(place, content_type):
 async def test_a_request_that_is_never_complete_ends_after_30_seconds(place):
     client = await place.client()
     empty, half = client.call(None), client.call(None)
-    client.say(data(half, message(b"abc", length=9)))
+    client.say(body_frames(half, message(b"abc", length=9)))
     talk = client.call(None, b"/t.T/Talk")
-    client.say(data(talk, message(b"abc", length=9)))
+    client.say(body_frames(talk, message(b"abc", length=9)))
     began = loop_clock().monotonic()
     for stream in (empty, half, talk):
         assert (await client.answer(stream)).status == GrpcStatus.DEADLINE_EXCEEDED
@@ -340,7 +344,7 @@ async def test_a_conversation_may_be_silent_as_long_as_its_client_shows_signs_of
     client = await place.client()
     stream = client.call(None, b"/t.T/Talk")
     await asyncio.sleep(1800)
-    client.say(data(stream, message(b"still here"), is_last=True))
+    client.say(body_frames(stream, message(b"still here"), is_last=True))
     assert (await client.answer(stream)).body == message(b"STILL HERE")
 
 
@@ -436,12 +440,12 @@ async def test_incomplete_requests_are_limited_and_others_go_on(place, limits):
     for client in clients[:1] if of_one else clients:
         for _ in range(4 if of_one else 2):
             streams.append((client, client.call(None)))
-            client.say(data(streams[-1][1], message(b"x" * 30_000, length=40_000)))
+            client.say(body_frames(streams[-1][1], message(b"x" * 30_000, length=40_000)))
     client, last = streams[-1]
     assert (await client.answer(last)).status == GrpcStatus.RESOURCE_EXHAUSTED
     assert place.server.held == 3 * 30_005
     for sender, stream in streams[:-1]:
-        sender.say(data(stream, b"x" * 10_000, is_last=True))
+        sender.say(body_frames(stream, b"x" * 10_000, is_last=True))
         assert (await sender.answer(stream)).body == message(b"x" * 40_000)
     assert place.server.held == 0
     assert await is_alive(clients[0])
@@ -478,8 +482,8 @@ async def test_a_message_in_many_pieces_is_put_together(place):
     client = await place.client()
     stream = client.call(None)
     body = message(bytes(range(256)) * 100)
-    client.say(*(data(stream, body[at : at + 7]) for at in range(0, len(body), 7)))
-    client.say(data(stream, b"", is_last=True))
+    client.say(*(body_frames(stream, body[at : at + 7]) for at in range(0, len(body), 7)))
+    client.say(body_frames(stream, b"", is_last=True))
     assert (await client.answer(stream)).body == body
 
 
@@ -497,9 +501,7 @@ async def test_a_connection_with_a_fault_is_told_why_and_its_calls_end(place):
 
 
 async def test_a_server_that_closes_lets_calls_end_and_takes_no_more(place):
-    place.server.on_drain.append(
-        lambda: [each.finish() for each in list(place.services.waiting)]
-    )
+    place.server.on_drain.append(place.services.end_waits)
     client = await place.client()
     stream = client.call(b"", b"/t.T/Wait")
     talk = client.call(None, b"/t.T/Talk")
@@ -511,7 +513,7 @@ async def test_a_server_that_closes_lets_calls_end_and_takes_no_more(place):
     await client.until(lambda it: len(it.goaways) == 2)
     late = client.call(b"late")
     assert (await client.answer(late)).reset == H2Error.REFUSED_STREAM
-    client.say(data(talk, message(b"bye"), is_last=True))
+    client.say(body_frames(talk, message(b"bye"), is_last=True))
     assert (await client.answer(talk)).body == message(b"BYE")
     async with asyncio.timeout(3):
         await closing

@@ -11,11 +11,11 @@ import pytest
 from cometmq.wire.h2.engine import (
     CONNECTION_WINDOW,
     STREAMS_MAX,
+    BodyPart,
     Ended,
     Event,
     H2Error,
     Opened,
-    Received,
     Reset,
 )
 from cometmq.wire.h2.jh2_engine import Jh2Engine
@@ -38,7 +38,7 @@ from tests.support.h2_frames import (
     WINDOW_UPDATE,
     Frame,
     block,
-    data,
+    body_frames,
     frame,
     frames_in,
     request,
@@ -100,9 +100,9 @@ class Talk:
 
 def test_a_request_becomes_events_and_its_response_frames():
     talk = Talk()
-    assert talk.say(request(1), data(1, b"question", is_last=True)) == [
+    assert talk.say(request(1), body_frames(1, b"question", is_last=True)) == [
         Opened(1, request_fields()),
-        Received(1, b"question"),
+        BodyPart(1, b"question"),
         Ended(1),
     ]
     talk.engine.send_head(1, HEAD)
@@ -117,15 +117,18 @@ def test_a_request_becomes_events_and_its_response_frames():
 
 def test_bytes_that_come_one_by_one_make_the_same_events():
     said = (
-        request(1) + data(1, b"some" * 9000, is_last=True) + reset(1) + request(3, is_last=True)
+        request(1)
+        + body_frames(1, b"some" * 9000, is_last=True)
+        + reset(1)
+        + request(3, is_last=True)
     )
     whole, single = Talk(), Talk(b"")
     whole.say(said)
     single.say(*(bytes((byte,)) for byte in HELLO + said))
-    pieces = b"".join(each.data for each in single.events if isinstance(each, Received))
-    assert pieces == b"".join(each.data for each in whole.events if isinstance(each, Received))
+    pieces = b"".join(each.data for each in single.events if isinstance(each, BodyPart))
+    assert pieces == b"".join(each.data for each in whole.events if isinstance(each, BodyPart))
     kinds = [
-        [type(each) for each in talk.events if not isinstance(each, Received)]
+        [type(each) for each in talk.events if not isinstance(each, BodyPart)]
         for talk in (whole, single)
     ]
     assert kinds[0] == kinds[1]
@@ -194,7 +197,7 @@ def test_windows_for_clients_are_given_back_once_half_is_used():
     talk.say(request(1))
     before = len(talk.frames)
     for _ in range(64):
-        talk.say(data(1, b"x" * 16_000))
+        talk.say(body_frames(1, b"x" * 16_000))
     updates = [each for each in talk.frames[before:] if each.kind == WINDOW_UPDATE]
     assert len(updates) == 1
     assert sum(int.from_bytes(each.payload) for each in updates) >= 512 << 10
@@ -208,7 +211,7 @@ def test_a_response_that_ends_before_its_request_resets_the_rest():
     talk.engine.send_head(1, TRAILERS, is_last=True)
     talk.flush()
     assert talk.codes(RST_STREAM) == [H2Error.NO_ERROR]
-    assert talk.say(data(1, b"more")) == []  # It was on its way.
+    assert talk.say(body_frames(1, b"more")) == []  # It was on its way.
     assert talk.is_alive()
 
 
@@ -363,7 +366,7 @@ def test_a_new_call_costs_no_more_beside_many_that_wait():
     ("said", "code"),
     [
         (window_update(2**31 - 1, 1), FLOW_CONTROL_ERROR),
-        (data(1, b"after the end"), STREAM_CLOSED),
+        (body_frames(1, b"after the end"), STREAM_CLOSED),
         (request(1, is_last=True), STREAM_CLOSED),
     ],
     ids=["window of a stream overflows", "data after the end", "headers after the end"],
@@ -426,9 +429,9 @@ FAULTS = {
     ),
     "SETTINGS of a wrong size": (HELLO + frame(SETTINGS, b"12345"), H2Error.FRAME_SIZE_ERROR),
     "PING on a stream": (HELLO + frame(PING, b"12345678", stream=1), H2Error.PROTOCOL_ERROR),
-    "data of no request": (HELLO + data(1, b"x"), H2Error.PROTOCOL_ERROR),
+    "data of no request": (HELLO + body_frames(1, b"x"), H2Error.PROTOCOL_ERROR),
     "even stream": (HELLO + request(2), H2Error.PROTOCOL_ERROR),
-    "data of an even stream": (HELLO + data(2, b"x"), H2Error.PROTOCOL_ERROR),
+    "data of an even stream": (HELLO + body_frames(2, b"x"), H2Error.PROTOCOL_ERROR),
     "older stream": (HELLO + request(5) + request(3), H2Error.PROTOCOL_ERROR),
     "push": (HELLO + request(1) + frame(PUSH, bytes(4), stream=1), H2Error.PROTOCOL_ERROR),
     "window of the connection overflows": (
@@ -437,7 +440,7 @@ FAULTS = {
     ),
     "window grows by nothing": (HELLO + window_update(0), H2Error.PROTOCOL_ERROR),
     "more data than the window": (
-        HELLO + request(1) + data(1, b"x" * (2 << 20)),
+        HELLO + request(1) + body_frames(1, b"x" * (2 << 20)),
         None,  # Windows are given back as data is handled.
     ),
     "padding longer than the frame": (
