@@ -41,7 +41,7 @@ _TYPES = {
 
 
 def _add_field(message: DescriptorProto, package: str, words: str) -> None:
-    kind, name, number = words.split()
+    kind, name, number = words.strip().split(" ")
     field = message.field.add(name=name, number=int(number.rstrip("*|")))
     field.label = (
         FieldDescriptorProto.LABEL_REPEATED

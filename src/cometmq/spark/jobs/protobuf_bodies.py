@@ -5,7 +5,7 @@ DECIMAL(20), so that no value changes; an enum its name, or its number if it has
 TIMESTAMP. Unknown fields are ignored, as by every Protobuf reader. Recursive messages are not supported.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from decimal import Decimal
@@ -123,8 +123,7 @@ def _columns(message: Descriptor, inside: tuple[str, ...]) -> StructType:
 
 
 def _column(field: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
-    if _is_map(field):
-        parts = field.message_type.fields_by_name
+    if (parts := _map_parts(field)) is not None:
         return MapType(_single(parts["key"], inside), _single(parts["value"], inside))
     one = _single(field, inside)
     return ArrayType(one) if field.is_repeated else one
@@ -140,8 +139,9 @@ def _single(field: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
     return _columns(field.message_type, inside)
 
 
-def _is_map(field: FieldDescriptor) -> bool:
-    return field.message_type is not None and field.message_type.GetOptions().map_entry
+def _map_parts(field: FieldDescriptor) -> Mapping[str, FieldDescriptor] | None:
+    entry = field.message_type
+    return entry.fields_by_name if entry is not None and entry.GetOptions().map_entry else None
 
 
 # --- values
@@ -161,8 +161,7 @@ def _taken_of(message: Descriptor) -> Taken:
 
 
 def _field_taken(field: FieldDescriptor) -> Taken:
-    if _is_map(field):
-        parts = field.message_type.fields_by_name
+    if (parts := _map_parts(field)) is not None:
         key, value = _single_taken(parts["key"]), _single_taken(parts["value"])
         return lambda pairs: [(key(each), value(pairs[each])) for each in pairs]
     one = _single_taken(field)

@@ -1,1 +1,1 @@
-"""The server's end of HTTP/2 connections without I/O: bytes in, events and bytes out (docs/design/0070-grpc-transport.md)."""
+"""The server's end of HTTP/2 connections without I/O: bytes in, events and bytes out (docs/design/0071-grpc-transport.md)."""
