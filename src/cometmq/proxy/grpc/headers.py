@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from cometmq.model.frozen import dataclass
+from cometmq.model.text import in_quotes
 from cometmq.proxy.grpc.calls import CallRefused, GrpcStatus
 from cometmq.wire.h2.engine import Field
 
@@ -98,7 +99,7 @@ def read_head(fields: Sequence[Field]) -> RequestHead:
     if encoding not in (b"identity", b"gzip"):
         raise CallRefused(
             GrpcStatus.UNIMPLEMENTED,
-            f"messages compressed by {encoding[:20].decode('latin-1')!r} cannot be read; use identity or gzip",
+            f"messages compressed by {in_quotes(encoding[:20].decode('latin-1'))} cannot be read; use identity or gzip",
         )
     return RequestHead(path.decode("latin-1"), metadata, timeout, encoding.decode())
 
@@ -113,7 +114,7 @@ def read_timeout(value: bytes) -> float:
     if found is None:
         raise CallRefused(
             GrpcStatus.INTERNAL,
-            f"grpc-timeout {value[:20].decode('latin-1')!r} is not 1 to 8 digits and one of H M S m u n",
+            f"grpc-timeout {in_quotes(value[:20].decode('latin-1'))} is not 1 to 8 digits and one of H M S m u n",
         )
     return int(found[1]) * _UNIT_SECONDS[found[2]]
 

@@ -55,7 +55,7 @@ class FrameGuard:
         self._head = b""  # Of a header, the part received.
         self._continuations = 0
         self._resets = _FrameRate("RST_STREAM frames", 200)
-        self._settings = _FrameRate("SETTINGS frames", 100)
+        self._settings = _FrameRate("SETTINGS frames", 20)
         self._pings = _FrameRate("PING frames", 100)
         self._useless = _FrameRate("empty, PRIORITY or unknown frames", 1000)
 

@@ -197,9 +197,11 @@ class Jh2Engine:
         self._guard = FrameGuard()
         self._unread, self._read_to = b"", 0
         self._open: dict[int, _Outgoing] = {}
-        self._ready: dict[
-            int, None
-        ] = {}  # Streams with something to send, in the order of their turns.
+        # Streams with something to send, in the order of their turns: at once, when the window of the connection opens, and
+        # when their own window does.
+        self._ready: dict[int, None] = {}
+        self._held_up: dict[int, None] = {}
+        self._shut: dict[int, None] = {}
         self._is_final = False
         self._h2.initiate_connection()
         self._h2.increment_flow_control_window(CONNECTION_WINDOW - 65_535)
@@ -254,9 +256,12 @@ class Jh2Engine:
                 events.append(Reset(event.stream_id))
             self._forget(event.stream_id)
         elif kind is WindowUpdated:
-            self._window_opened(event.stream_id)
+            if event.stream_id in self._shut:
+                del self._shut[event.stream_id]
+                self._ready[event.stream_id] = None
         elif kind is RemoteSettingsChanged:
-            self._window_opened(0)
+            self._ready.update(self._shut)
+            self._shut.clear()
 
     def _opened(self, event: RequestReceived, events: list[Event], now: float) -> None:
         stream, fields = event.stream_id, event.headers
@@ -279,17 +284,11 @@ class Jh2Engine:
         events.append(Reset(stream))
         self.reset(stream, H2Error.PROTOCOL_ERROR)
 
-    def _window_opened(self, stream: int) -> None:
-        """Let a stream (0: all of them) try again to send what waits."""
-        for each in (stream,) if stream else self._open:
-            outgoing = self._open.get(each)
-            if outgoing is not None and outgoing.items:
-                self._ready[each] = None
-
     def _forget(self, stream: int) -> None:
         outgoing = self._open.pop(stream, None)
         if outgoing is not None:
-            self._ready.pop(stream, None)
+            for waiting in (self._ready, self._held_up, self._shut):
+                waiting.pop(stream, None)
             self.unsent -= outgoing.size
         self._h2.retire(stream)
 
@@ -301,6 +300,7 @@ class Jh2Engine:
         self.fault = text
         self._unread, self._read_to, self.waiting = b"", 0, 0
         self._ready.clear()
+        self._held_up.clear()
 
     # --- what the server sends
 
@@ -366,21 +366,28 @@ class Jh2Engine:
     @property
     def has_output(self) -> bool:
         """Whether `output` would return bytes."""
-        return bool(self._ready or self._h2._data_to_send)  # noqa: SLF001
+        return bool(self._next_waiting() or self._h2._data_to_send)  # noqa: SLF001
+
+    def _next_waiting(self) -> dict[int, None] | None:
+        """Return the streams that have the next turn; None if none can send."""
+        if self._ready:
+            return self._ready
+        if self._held_up and self._h2.outbound_flow_control_window > 0:
+            return self._held_up
+        return None
 
     def output(self, size_max: int) -> bytes:
         """Return the next bytes for the socket, about `size_max` at most; streams take turns."""
-        ready, made = self._ready, self._h2._data_to_send  # noqa: SLF001
-        while ready and len(made) < size_max:
-            stream = next(iter(ready))
-            del ready[stream]
-            if self._send_some(stream, self._open[stream]):
-                ready[stream] = None
+        made = self._h2._data_to_send  # noqa: SLF001
+        while len(made) < size_max and (waiting := self._next_waiting()) is not None:
+            stream = next(iter(waiting))
+            del waiting[stream]
+            self._send_some(stream, self._open[stream])
         data: bytes = self._h2.data_to_send()
         return data
 
-    def _send_some(self, stream: int, outgoing: _Outgoing) -> bool:
-        """Send what a stream may; return whether it may send more at its next turn."""
+    def _send_some(self, stream: int, outgoing: _Outgoing) -> None:
+        """Send what a stream may at its turn, and note what it waits for then."""
         h2, items, room = self._h2, outgoing.items, _SENT_FRAME_MAX
         frame_max = min(h2.max_outbound_frame_size, _SENT_FRAME_MAX)
         while items:
@@ -391,13 +398,16 @@ class Jh2Engine:
                 h2.send_headers(stream, fields, end_stream=is_last)
                 if is_last:
                     self._finish(stream)
-                    return False
+                    return
                 continue
             size = min(len(item), h2.local_flow_control_window(stream), frame_max)
             if size <= 0:
-                return False
+                is_held_up = h2.outbound_flow_control_window <= 0
+                (self._held_up if is_held_up else self._shut)[stream] = None
+                return
             if room <= 0:
-                return True
+                self._ready[stream] = None
+                return
             h2.send_data(stream, item[:size])
             outgoing.stalled_since = None
             outgoing.size -= size
@@ -407,7 +417,6 @@ class Jh2Engine:
                 items.popleft()
             else:
                 items[0] = item[size:]
-        return False
 
     def _finish(self, stream: int) -> None:
         """Free a stream whose response is complete; a request that is not is of no use any more."""

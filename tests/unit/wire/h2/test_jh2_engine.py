@@ -227,6 +227,18 @@ def test_what_is_sent_on_a_stream_that_is_over_is_dropped():
     assert talk.engine.is_blocked(1)
 
 
+def test_what_is_sent_after_the_end_is_dropped():
+    talk = Talk()
+    talk.say(request(1, is_last=True))
+    for _ in range(2):
+        talk.engine.send_head(1, HEAD)
+        talk.engine.send(1, b"answer")
+        talk.engine.send_head(1, TRAILERS, is_last=True)
+    talk.flush()
+    assert responses(talk.frames)[1].body == b"answer"
+    assert talk.engine.unsent == 0
+
+
 def test_a_reset_frees_what_waited():
     talk = Talk(PREFACE + settings([(INITIAL_WINDOW_SIZE, 0)]))
     talk.say(request(1, is_last=True))
@@ -346,20 +358,40 @@ def test_a_stream_above_the_limit_is_refused_and_one_that_ends_makes_room():
     assert talk.is_alive(beyond + 2)
 
 
-def test_a_new_call_costs_no_more_beside_many_that_wait():
-    def calls_of_functions(waiting: int) -> int:
-        talk = Talk()
-        talk.say(b"".join(request(1 + 2 * at, is_last=True) for at in range(waiting)))
-        counted = Counter[str]()
-        talk.engine.receive(request(9001, is_last=True))
-        sys.setprofile(lambda _frame, event, _argument: counted.update((event,)))
-        try:
-            talk.engine.events(0.0)
-        finally:
-            sys.setprofile(None)
-        return counted["call"]
+def calls_of_functions(talk: Talk, said: bytes) -> int:
+    """How many functions it takes to handle some bytes and to send what follows."""
+    counted = Counter[str]()
+    talk.engine.receive(said)
+    sys.setprofile(lambda _frame, event, _argument: counted.update((event,)))
+    try:
+        talk.engine.events(0.0)
+        talk.engine.output(1 << 20)
+    finally:
+        sys.setprofile(None)
+    return counted["call"]
 
-    assert calls_of_functions(1000) == calls_of_functions(10)
+
+def test_a_new_call_costs_no_more_beside_many_that_wait():
+    costs = []
+    for count in (10, 1000):
+        talk = Talk()
+        talk.say(b"".join(request(1 + 2 * at, is_last=True) for at in range(count)))
+        costs.append(calls_of_functions(talk, request(9001, is_last=True)))
+    assert costs[0] == costs[1]
+
+
+@pytest.mark.parametrize("window", [0, 1 << 20], ids=["streams", "connection"])
+def test_a_window_that_opens_a_little_costs_no_more_beside_many_that_wait(window):
+    costs = []
+    for count in (10, 1000):
+        talk = Talk(PREFACE + settings([(INITIAL_WINDOW_SIZE, window)]))
+        talk.say(b"".join(request(1 + 2 * at, is_last=True) for at in range(count)))
+        for at in range(count):
+            talk.engine.send_head(1 + 2 * at, HEAD)
+            talk.engine.send(1 + 2 * at, b"x" * 20_000)
+        talk.flush()
+        costs.append(calls_of_functions(talk, window_update(1)))
+    assert costs[0] == costs[1]
 
 
 @pytest.mark.parametrize(
