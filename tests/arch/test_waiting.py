@@ -20,6 +20,7 @@ COROUTINES = {
     "broker/role_change.py": {
         "_tell_change", "_changed", "_demote", "_promote", "_begin", "_go_back", "_become", "_keep",
     },
+    "broker/elected_role.py": {"_adapt", "_lead", "_follow", "_become"},
     "broker/server.py": {"_open", "_end_role"},
     "broker/metrics/requests.py": {"_alive", "_ready", "_metrics"},
     "broker/pop/feature.py": {"_flushed"},
@@ -30,6 +31,8 @@ COROUTINES = {
         "admits", "look", "_look", "ask", "find", "plain_ips_of",
     },
     "broker/replication/copier.py": {"_run", "_copy", "_connect"},
+    "broker/replication/group/elected_group.py": {"ips", "shut", "find"},
+    "broker/replication/group/peer_link.py": {"_run", "_connect", "_serve"},
     "broker/replication/master_port.py": {"_look_at_log"},
     "broker/replication/requests/masters.py": {"_ask"},
     "nameserver/presence.py": {"_answers"},

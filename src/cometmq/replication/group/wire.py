@@ -22,6 +22,7 @@ import orjson
 
 from cometmq.codec.bodies.json_object import JsonObject
 from cometmq.model.errors import CodecError
+from cometmq.model.text import as_given
 from cometmq.replication.group.history import Row
 from cometmq.replication.group.messages import (
     Append,
@@ -215,7 +216,7 @@ def _rows(of: JsonObject, key: str, decode: Callable[[Any], Any]) -> tuple[Row[A
 def _number(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
         raise CodecError(
-            f"an offset or term must be a number from 0 up to 2^63 - 1, not {value!r:.40}"
+            f"an offset or term must be a number from 0 up to 2^63 - 1, not {as_given(value, 40)}"
         )
     return value
 

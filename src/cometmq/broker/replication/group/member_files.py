@@ -126,7 +126,7 @@ def decode_terms(content: bytes) -> tuple[Row[int], ...]:
     count, _, rest = content.partition(b"\n")
     crc, _, lines = rest.partition(b"\n")
     try:
-        pairs = [line.split(b"-") for line in lines.splitlines()]
+        pairs = [line.split(b"-") for line in lines.split(b"\n") if line]
         rows = tuple(Row(int(start), int(term)) for term, start in pairs)
         if len(rows) != int(count):
             raise CodecError(f"it should have {int(count)} lines of terms, not {len(rows)}")
