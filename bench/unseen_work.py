@@ -36,7 +36,7 @@ def do_unseen(name: str, folder: Path, *, seconds: int) -> dict[str, Measured]:
     """All rows of one system, on a broker of its own."""
     if name == FLOOR:
         return {}
-    with running(name, folder) as system:
+    with running(name, folder, enablePropertyFilter="true") as system:  # SQL92.
         work = Round(system, seconds)
         warm_up(system)
         _filters(work)

@@ -306,7 +306,7 @@ def test_pulls_are_answered_with_what_a_read_with_care_gives(data, sizes):
     reach = files_of(log, size, unmapped), BASE + len(log), warm_start, *near, limits
     answer = fast.pull_answer(terms, queue, offset, opaque, kept, entry_count, reach)
     if answer is not None:
-        frame, body_size, messages = answer
+        frame, body_size, messages, _ = answer
         head = frame[8 : len(frame) - body_size]
         lengths = (len(frame) - 4).to_bytes(4) + len(head).to_bytes(4)
         assert frame[:8] == lengths

@@ -153,7 +153,7 @@ cdef object _of_file(
     numbers[1] = offset + chosen.looked
     numbers[2], numbers[3] = queue.min_offset, queue.max_offset
     numbers[4], numbers[5], numbers[6] = terms[GROUP_FLAG], terms[TOPIC_FLAG], opaque
-    return _answer(pieces, numbers, &chosen, log, base), chosen.size, chosen.count
+    return _answer(pieces, numbers, &chosen, log, base), chosen.size, chosen.count, chosen.effort
 
 
 def pull_answer(

@@ -12,6 +12,7 @@ cdef struct ChosenRecords:
     int64_t size
     int64_t end
     Py_ssize_t looked
+    int64_t effort  # Bytes of entries, and of properties times rows of their filter, that were looked at.
     int64_t places[ENTRIES_MAX]
     int32_t sizes[ENTRIES_MAX]
 

@@ -36,7 +36,7 @@ cdef extern from "Python.h":
     int PyObject_GenericSetAttr(object of, object name, object value) except -1
 
 cdef enum:
-    EFFORT_MAX = 2097152
+    EFFORT_MAX = 1048576
 
 assert (ENTRIES_MAX, EFFORT_MAX) == (ENTRIES, EFFORT)
 
@@ -113,13 +113,13 @@ cdef bint choose_records(
 
     `limit` is the physical offset behind the log file's last byte.
     """
-    cdef int64_t place, code, effort = 0
+    cdef int64_t place, code
     cdef int32_t size
     cdef int passes
     cdef TagCodes codes = <TagCodes>match if type(match) is TagCodes else None
     cdef PropertyFilter wanted = <PropertyFilter>match if type(match) is PropertyFilter else None
     cdef bint is_function = match is not None and codes is None and wanted is None
-    chosen.count = chosen.looked = 0
+    chosen.count = chosen.looked = chosen.effort = 0
     chosen.size, chosen.end = 0, -1
     if last - at > ENTRIES_MAX * QUEUE_ENTRY_SIZE or (last - at) % QUEUE_ENTRY_SIZE:
         return False
@@ -131,6 +131,7 @@ cdef bint choose_records(
         code = <int64_t>get_u64(at + QUEUE_ENTRY_TAGS_CODE_AT)
         at += QUEUE_ENTRY_SIZE
         chosen.looked += 1
+        chosen.effort += QUEUE_ENTRY_SIZE
         if place < log_start or size == BLANK_SIZE or code == GAP_CODE:
             return False
         if codes is not None:
@@ -144,7 +145,7 @@ cdef bint choose_records(
             return False
         chosen.end = place + size
         if wanted is not None:
-            passes = _passes(wanted, log, place, size, base, &effort)
+            passes = _passes(wanted, log, place, size, base, &chosen.effort)
             if passes == DECLINED:
                 return False
             if passes != 1:

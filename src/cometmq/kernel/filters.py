@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 ROWS_MAX = 64  # Rows of a property filter, and levels of them.
 TEXTS_MAX = 256
-# Limit of a pull through a property filter: bytes of properties times rows of the filter. A larger one could hold the loop
-# for milliseconds; the slow path interrupts it.
-EFFORT_MAX = 2 << 20
+# Limit of a pull through a property filter, in bytes of properties times rows of the filter (about 1 ns each). A larger one
+# could hold the loop for milliseconds; the slow path interrupts it.
+EFFORT_MAX = 1 << 20
 
 
 class Test(IntEnum):

@@ -79,8 +79,8 @@ LogReach = tuple[
     Sequence[MappedFile], int, int, int, int, tuple[tuple[int, int], tuple[int, int]]
 ]
 
-# A frame, the size of its messages in bytes, and their number.
-PulledAnswer = tuple[bytes, int, int]
+# A frame, the size of its messages in bytes, their number, and the bytes that were checked to find them.
+PulledAnswer = tuple[bytes, int, int, int]
 
 # --- sends of the client
 

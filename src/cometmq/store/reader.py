@@ -208,7 +208,7 @@ class Reader:
     ) -> PulledAnswer | None:
         """Return the finished pull answer for a queue that is not a batch queue, or None if `get` must produce it.
 
-        The answer is (frame, size of its messages in bytes, their number).
+        The answer is (frame, size of its messages in bytes, their number, bytes that were checked).
         """
         count, log = terms[1], self._log
         if terms[3] is not None and count < self._scan_entries:

@@ -321,7 +321,8 @@ async def test_pulls_of_one_connection_after_another_are_answered_ahead_of_their
     assert len({answer for (answer,) in answers}) == 1
     assert served.broker._counters.found == found + 9
     head_size = 8 + int.from_bytes(answers[0][0][5:8])
-    ahead = 8 * (len(answers[0][0]) - head_size + turn.AHEAD_COST)
+    entries = 5 * 20  # Bytes that were looked at besides.
+    ahead = 8 * (len(answers[0][0]) - head_size + entries + turn.AHEAD_COST)
     assert turns.ahead_size == turn.AHEAD_SIZE_MAX - ahead
     late = pull_fields("Orders", offset=5) | {"sysFlag": "6", "suspendTimeoutMillis": "20000"}
     waiting = asyncio.create_task(asking.ask(encode_command(Command(int(PULL), fields=late))))
@@ -358,6 +359,7 @@ async def test_pulls_that_come_together_are_answered_alike_up_to_one_that_must_w
     assert await asking.ask(pulls[0] + pulls[1][:half], 1) == alone[:1]
     assert await asking.ask(pulls[1][half:] + pulls[2], 2) == alone[1:3]
     assert taken == [3, 3, 1, 2]
-    monkeypatch.setattr(fast_path, "TURN_SIZE_MAX", len(alone[0]) + 1)
+    entries = 32 * 20  # Bytes that count besides the messages.
+    monkeypatch.setattr(fast_path, "TURN_SIZE_MAX", len(alone[0]) + entries + 1)
     assert await asking.ask(b"".join(pulls), 5) == alone
     assert taken == [3, 3, 1, 2, 2]

@@ -44,7 +44,8 @@ def both_ways(
     answer = store.pull(terms, queue, offset, -5)
     if answer is None:
         return False
-    frame, size, count = answer
+    frame, size, count, effort = answer
+    assert effort % 20 == 0
     result = store.get(
         "orders",
         0,

@@ -94,7 +94,7 @@ class PullIntake:
     """The fast path for pulls that find messages at once, see that none matches, or wait, and need no special treatment.
 
     Attributes:
-        size: Bytes of messages that `take` has answered, more for pulls with a filter (`FoundPulls.pull`), since the owner last set it to 0, as it does for each batch of reads.
+        size: Bytes of messages that `take` has answered, and that were checked to find them (`FoundPulls.pull`), since the owner last set it to 0, as it does for each batch of reads.
     """
 
     codes = frozenset({_PULL})

@@ -33,8 +33,6 @@ from cometmq.store.consume_queue import ConsumeQueue
 TALLIES_MAX = 32
 # Longer expressions, in characters, are left to the slow path.
 _EXPRESSION_MAX = 4_096
-# What a pull through a filter counts for at least, as bytes of messages: it may look at 800 of them and find none.
-_FILTERED_SIZE = 64 << 10
 
 
 class AdmittedPulls(NamedTuple):
@@ -133,7 +131,7 @@ class FoundPulls:
     ) -> tuple[bytes, int] | None:
         """Return an answer frame with messages from an offset on, or that none matched, and the size that it counts for.
 
-        That is the size of the messages in bytes; for a pull with a filter at least 64 KiB. None leaves it to the slow path.
+        That is the size of the messages in bytes and of what was checked to find them. None leaves it to the slow path.
 
         `commit_offset` is for a header that says that the pull commits, None if it was committed when the pull was held;
         `opaque` is the request's number.
@@ -163,13 +161,13 @@ class FoundPulls:
             offsets.commit_brought(
                 group.name, queue.topic, queue_id, commit_offset, queue.max_offset
             )
-        frame, size, count = answer
-        if not count:
+        frame, size, count, effort = answer
+        if count:
+            tally = tallies.get(queue_id) or self._tally(known, queue_id, offset)
+            self._counters.count_pull(tally, count, size, began)
+        else:
             self._count_missed(known, queue_id, offset, began)
-            return frame, _FILTERED_SIZE
-        tally = tallies.get(queue_id) or self._tally(known, queue_id, offset)
-        self._counters.count_pull(tally, count, size, began)
-        return frame, size if terms.match is None else max(size, _FILTERED_SIZE)
+        return frame, size + effort
 
     def _may_read(self, group: str, queue: ConsumeQueue) -> bool:
         """Return whether the broker may be read from and the group's offset of the queue was not reset."""
