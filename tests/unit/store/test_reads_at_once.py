@@ -108,7 +108,9 @@ def test_a_time_is_found_alike_in_files_tail_and_map(is_mapped):
         for upper in (False, True):
             slow = store.offset_by_time(queue, ms, upper=upper)
             assert store.offset_by_time(queue, ms, upper=upper, may_wait=False) == slow
-            assert slow == (max(bisect_right(times, ms) - 1, 0) if upper else bisect_left(times, ms))
+            assert slow == (
+                max(bisect_right(times, ms) - 1, 0) if upper else bisect_left(times, ms)
+            )
 
 
 def test_a_key_that_is_not_there_is_looked_for_in_no_file():
