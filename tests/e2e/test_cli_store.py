@@ -10,6 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.golden.test_golden_stores import LEVELS
 from tests.support.command_line import run
 
 STORE = Path(__file__).parents[1] / "golden" / "stores" / "clean" / "store"
@@ -241,3 +242,32 @@ def test_what_only_looks_needs_no_arrow_and_the_rest_says_that_it_does():
     assert rebuild.returncode == 3
     assert rebuild.stderr.startswith("error: this command needs numpy")
     assert "pip install 'cometmq[arrow]'" in rebuild.stderr
+
+
+def test_a_log_elsewhere_is_found_by_the_brokers_configuration(tmp_path):
+    """Two folders of it, as with multiPath storage; one of them gets no new files."""
+    root, new, old = (tmp_path / name for name in ("store", "new", "old"))
+    shutil.copytree(STORE, root, copy_function=shutil.copyfile)
+    for path in [root, *root.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    (root / "commitlog").rename(new)
+    old.mkdir()
+    for path in sorted(new.iterdir())[:2]:
+        path.rename(old / path.name)
+    conf = tmp_path / "broker.conf"
+    levels = " ".join(f"{seconds}s" for seconds in LEVELS)
+    conf.write_text(
+        f"storePathRootDir={root}\nstorePathCommitLog={new}\nreadOnlyCommitLogStorePaths={old}\n"
+        f"messageDelayLevel={levels}\n"
+    )
+    place = tmp_path / "archive"
+    for words in (("verify", root), ("archive", root, "--to", place)):
+        lost = run("store", *map(str, words), nameserver=None)
+        assert lost.returncode == 3
+        assert b"no log file" in lost.stderr
+        assert b"elsewhere" in lost.stderr
+    assert told("verify", root, "--config", conf).startswith("sound: 1245 records")
+    rows = told("archive", root, "--to", place, "--config", conf, "--raw").split(" ")[0]
+    assert rows == told("archive", STORE, "--to", tmp_path / "same", "--raw").split(" ")[0]
+    told("restore", place, tmp_path / "back")
+    told("compare", STORE, tmp_path / "back")

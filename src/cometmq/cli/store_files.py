@@ -150,6 +150,7 @@ def archive_store(
     until: Annotated[
         str, typer.Option(metavar="TIME", help="Only messages stored before this time.")
     ] = "",
+    config: Config = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the log as Parquet files, by topic and day; what is archived already is left out.
@@ -164,7 +165,7 @@ def archive_store(
     from cometmq.offline.place import same_place
     from cometmq.offline.plan import LogRange
 
-    source = StoreFolder(str(folder.absolute()))
+    source = StoreFolder(str(folder.absolute()), _log_paths(folder, config))
     end_ms = read_time(until, option="--until") if until else None
     rules = archive.ArchiveRules(same_place(to), is_raw=raw, topics=_names(topic))
     kept = archive.read_config(source)
@@ -227,6 +228,15 @@ def restore_store(
         "queue entries": entries,
     }
     _end(counts, [found for file in files for found in file.findings()], as_json=as_json)
+
+
+def _log_paths(folder: Path, config: str | None) -> tuple[str, ...]:
+    """Return the folders of the log that a broker's configuration names, also those without new files; empty if it names none."""
+    settings = store_settings(config)
+    if settings is None or not (settings.commitlog_paths or settings.read_only_commitlog_paths):
+        return ()
+    own = settings.commitlog_paths or (str(folder.absolute() / "commitlog"),)
+    return tuple(dict.fromkeys((*own, *settings.read_only_commitlog_paths)))
 
 
 def need_arrow() -> None:

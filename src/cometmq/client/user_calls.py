@@ -3,7 +3,9 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable
+import types
+from collections.abc import Awaitable, Callable, Generator
+from contextvars import copy_context
 from typing import Any
 
 
@@ -28,19 +30,51 @@ def must_end_task(error: BaseException) -> bool:
     )
 
 
+def run_user(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function and return its result or raise its exception; RuntimeError for StopIteration and GeneratorExit.
+
+    In a coroutine or future these two would not pass for exceptions of the function.
+    """
+    try:
+        return function(*args)
+    except (StopIteration, GeneratorExit) as error:
+        raise RuntimeError(f"the function raised {type(error).__name__}") from error
+
+
+@types.coroutine
+def await_user(function: Callable[..., Awaitable[Any]], *args: Any) -> Generator[Any, Any, Any]:
+    """Call an async function in a copy of the caller's context, await it there, and return its result.
+
+    Raises as `run_user`; GeneratorExit only if the caller's coroutine is closed. A task per call would have a context of
+    its own, too, but cost an iteration of the event loop.
+    """
+    context = copy_context()
+    is_closed = False
+    steps = context.run(function, *args).__await__()
+    try:
+        awaited = context.run(next, steps)
+        while True:
+            try:
+                yield awaited
+            except BaseException as error:  # noqa: BLE001  A cancellation, or another exception.
+                is_closed = isinstance(error, GeneratorExit)
+                awaited = context.run(_throw, steps, error)
+            else:
+                awaited = context.run(next, steps)
+    except StopIteration as end:
+        return end.value
+    except GeneratorExit as error:
+        if is_closed:
+            raise
+        raise RuntimeError("the function raised GeneratorExit") from error
+
+
+def _throw(steps: Generator[Any, Any, Any], error: BaseException) -> Any:
+    return steps.throw(error)
+
+
 async def call_user(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function, a `def` in a thread, and return its result or raise its exception; RuntimeError for StopIteration."""
+    """Call a function, a `def` in a thread, and return its result or raise as `run_user`."""
     if is_async_function(function):
-        return await function(*args)
-
-    # asyncio never ends a future of a thread that raises StopIteration.
-    def call() -> tuple[Any, BaseException | None]:
-        try:
-            return function(*args), None
-        except BaseException as error:  # noqa: BLE001  Raised below.
-            return None, error
-
-    result, error = await asyncio.to_thread(call)
-    if error is not None:
-        raise error
-    return result
+        return await await_user(function, *args)
+    return await asyncio.to_thread(run_user, function, *args)

@@ -427,7 +427,7 @@ def finish_archive(
     }
     write_whole(target, ARCHIVE_FILE, json.dumps(content).encode())
     if folder.is_local:
-        keep_sizes(target, found_settings(folder.root))
+        keep_sizes(target, found_settings(folder.root, log_paths=folder.log_paths))
     if rules.topics or not folder.is_local:
         return None
     return note_archived(RealDisk(), folder.root, end, rules.place, proof)

@@ -169,7 +169,8 @@ class StoreFolder:
         if not found:
             raise StoreDamaged(
                 f"{' and '.join(folders)} {plural(len(folders), 'has', 'have')} no log file, so {self.place} is not "
-                "a store; name storePathRootDir, and set the option commitLogPath if the log is elsewhere"
+                "a store; name storePathRootDir, and set the option commitLogPath (of cometmq store: --config) if the log "
+                "is elsewhere"
             )
         return _chained(found)
 

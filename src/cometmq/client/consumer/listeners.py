@@ -12,15 +12,19 @@ except with broadcasting. An exception can choose the delay, or prevent retries:
 
 import inspect
 import logging
-import types
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Collection, Generator
+from collections.abc import Awaitable, Callable, Collection
 from contextvars import copy_context
 from datetime import timedelta
 from enum import Enum, auto
 from typing import Any, NamedTuple, TypeAlias
 
-from cometmq.client.user_calls import is_async_function, must_end_task
+from cometmq.client.user_calls import (
+    await_user,
+    is_async_function,
+    must_end_task,
+    run_user,
+)
 from cometmq.model.delay_levels import (
     BROKERS_CHOICE,
     DEAD_LETTER,
@@ -167,44 +171,17 @@ class ListenerCall(NamedTuple):
     async def run_on_loop(self, messages: list[StoredMessage]) -> ListenerVerdict:
         """Call a listener of either kind on the loop and return its verdict, which also reports its exception.
 
-        Raises CancelledError if the worker is cancelled, GeneratorExit, and KeyboardInterrupt if the user interrupts
-        the listener in the main thread.
+        Raises CancelledError if the worker is cancelled, GeneratorExit if its coroutine is closed, and KeyboardInterrupt
+        if the user interrupts the listener in the main thread.
         """
         try:
             if self.is_async:
-                return verdict_of(await _run_in_own_context(self.function, messages))
-            return verdict_of(copy_context().run(self.function, messages))
+                return verdict_of(await await_user(self.function, messages))
+            return verdict_of(copy_context().run(run_user, self.function, messages))
         except BaseException as error:
             if must_end_task(error):
                 raise
             return _verdict_of_error(error, messages)
-
-
-@types.coroutine
-def _run_in_own_context(
-    function: Callable[..., Awaitable[Any]], *args: Any
-) -> Generator[Any, Any, Any]:
-    """Call an async function in a copy of the caller's context, await it there, and return its result.
-
-    A task per call would have a context of its own, too, but cost an iteration of the event loop.
-    """
-    context = copy_context()
-    steps = context.run(function, *args).__await__()
-    try:
-        awaited = context.run(next, steps)
-        while True:
-            try:
-                yield awaited
-            except BaseException as error:  # noqa: BLE001  A cancellation, or another exception.
-                awaited = context.run(_throw, steps, error)
-            else:
-                awaited = context.run(next, steps)
-    except StopIteration as end:
-        return end.value
-
-
-def _throw(steps: Generator[Any, Any, Any], error: BaseException) -> Any:
-    return steps.throw(error)
 
 
 def _verdict_of_error(error: BaseException, messages: list[StoredMessage]) -> ListenerVerdict:

@@ -1,6 +1,5 @@
 """Answers to transaction checks for half messages with a certain property, by a function that knows the outcome."""
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,6 +8,7 @@ from cometmq.client.api.transactions import TransactionApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.producer.producer_member import ProducerMember
 from cometmq.client.producer.transactions import TransactionState
+from cometmq.client.user_calls import call_user
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.transaction import CheckTransaction
 from cometmq.codec.record import decode_record
@@ -82,7 +82,7 @@ class CheckAnswers(ProducerMember):
         age_ms = self._instance.clock.now_ms() - record.born_timestamp
         half = CheckedHalfMessage(asked.broker_name or "", record.properties(), age_ms)
         try:
-            state = await asyncio.to_thread(self._judge, half)
+            state = await call_user(self._judge, half)
             self._api.answer_check(channel, asked, state, asked.msg_id or "")
         except (CometError, OSError, ValueError) as error:
             log.warning(

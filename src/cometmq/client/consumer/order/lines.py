@@ -17,7 +17,7 @@ from cometmq.client.consumer.order.held_queues import HeldQueues
 from cometmq.client.consumer.pull.pull_loop import PullLoop
 from cometmq.client.consumer.push.concurrent import ListenerJob
 from cometmq.client.settings import PushSettings
-from cometmq.client.user_calls import must_end_task
+from cometmq.client.user_calls import must_end_task, run_user
 from cometmq.model.clock import Clock
 from cometmq.model.errors import ListenerError
 from cometmq.model.message import StoredMessage, message_name
@@ -285,7 +285,7 @@ def _by_key(
     found: dict[str, list[StoredMessage]] = {}
     for message in messages:
         try:
-            key = order_key(message)
+            key = run_user(order_key, message)
             hash(key)
         except BaseException as error:
             if must_end_task(error):

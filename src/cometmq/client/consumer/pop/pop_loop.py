@@ -104,8 +104,9 @@ class PopLoop:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether `run` has ended and no popped message is left unsettled, even an expired one."""
-        return not (self._is_running or self._open)
+        """Whether `run` has ended and no popped message is left unsettled, except expired ones."""
+        now = self._popping.clock.monotonic()
+        return not self._is_running and all(until <= now for until, _ in self._open.values())
 
     async def run(self) -> None:
         """Pop the queue until `is_dropped` is set or the task is cancelled; failed pops are repeated after a pause."""
