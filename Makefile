@@ -43,9 +43,9 @@ wheels: setup ## a wheel of each Python of this machine, installed and run witho
 workflows: ## mistakes in .github/workflows (needs Go 1.25)
 	go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
-audit: setup ## known vulnerabilities of the packages in requirements*.lock (asks the package index)
+audit: setup ## known vulnerabilities of the packages in requirements*.lock (asks pypi.org; says if it could not)
 	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-release.lock
-	$(BIN)/python -m pip_audit --strict --no-deps --disable-pip --progress-spinner off $(addprefix --requirement ,$(wildcard requirements*.lock))
+	$(BIN)/python tools/audit.py
 
 fmt: setup ## lay out the code and mend what can be mended safely
 	$(BIN)/ruff format .
@@ -116,7 +116,7 @@ cluster: setup ## jobs on a standalone Spark cluster, with CometMQ installed fro
 dashboard: setup ## its pages over HTTP and in a browser (needs Chromium); pictures in build/screens
 	$(PYTEST) $(TWO) tests/dashboard $(ARGS)
 
-operate: setup ## alerts, the board and what operators see, over real clusters and Prometheus (needs Debian's prometheus)
+operate: setup ## alerts, the board and what operators see, over real clusters and Prometheus (needs root, and Debian's prometheus and debootstrap)
 	$(PYTEST) $(TWO) tests/operate $(ARGS)
 
 pictures: setup ## the pictures of the dashboard that docs/operate shows, taken anew

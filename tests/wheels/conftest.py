@@ -15,12 +15,18 @@ STRICT = {**os.environ, "COMETMQ_KERNEL": "fast"}
 
 
 def pytest_report_header() -> list[str]:
+    """Say which Pythons are tried, and which this machine does not have: these fail nothing."""
     here = [f"Python {version}: {python}" for version, python in pythons.found().items()]
     return here + [
         f"Python {version}: not on this machine, and so not tested here"
         for version in pythons.supported()
         if version not in pythons.found()
     ]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in pytest_report_header():
+        terminalreporter.write_line(line)
 
 
 # A wheel takes a minute where nothing else runs; this ends only what hangs.
