@@ -39,6 +39,7 @@ from cometmq import (
     PushSettings,
     StoredMessage,
     TransactionState,
+    __version__,
 )
 from cometmq.admin import GroupConfig
 from cometmq.cli.__main__ import app
@@ -266,6 +267,15 @@ def test_8_what_is_switched_off_is_marked_for_readers_too(world: World) -> None:
             reader.close()
             admin.groups.set("billing", {"consume_enabled": True})
             admin.topics.set(MAILS, {"perm": PERM_READ_WRITE})
+
+
+def test_10_each_broker_tells_its_version(world: World) -> None:
+    rows = world.printed("cluster", "list")
+    assert [each["cometmq"] for each in rows] == [__version__] * len(world.brokers)
+    for broker in world.brokers:
+        assert "cometmq_build_info{" in world.page(broker)
+        assert f'version="{__version__}"' in world.page(broker)
+        assert __version__ in text_of(world.visitor.get("/brokers"))
 
 
 def test_11_a_topic_gets_attributes_read_queues_and_one_broker(world: World) -> None:
