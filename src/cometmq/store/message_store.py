@@ -130,10 +130,10 @@ class MessageStore:
         self.dispatch_pending = self._dispatcher.dispatch
         self.read_log, self.first_fault = self._raw.read, self._raw.first_fault
 
-        self.queue, self.queue_to_watch = reading.queue, reading.queue_to_watch
-        self.queues_of, self.queue_counts = reading.queues_of, reading.queue_counts
-        self.topics, self.batch_topics = reading.topics, reading.batch_topics
-        self.queues_by_number = reading.queues_by_number
+        table, batches = self._directory.table, self._directory.batches
+        self.queue, self.queues_of, self.topics = table.find, table.of_topic, table.topics
+        self.queues_by_number, self.batch_topics = table.queues_of, batches.topics
+        self.queue_to_watch, self.queue_counts = reading.queue_to_watch, reading.queue_counts
         self.get, self.pull, self.entries = reading.get, reading.pull, reading.entries
         self.mended_entry, self.has_extended = reading.mended_entry, reading.has_extended
         self.read_record, self.store_time_at = reading.read_record, reading.store_time_at

@@ -3,7 +3,6 @@
 If a docstring says that a call may block on the device, the call belongs in a reader thread.
 """
 
-from collections.abc import Mapping
 from functools import partial
 
 from cometmq.codec.other_queues import is_extended_address
@@ -40,36 +39,16 @@ class ReadSide:
         # group that has stopped. Each costs the open, the read and the close of a queue file, and a read of the log.
         self._known_ms: dict[tuple[ConsumeQueue, int], int] = {}
 
-    def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Return a queue of any kind; None if it does not exist."""
-        return self._table.find(topic, queue_id)
-
     def queue_to_watch(self, topic: str, queue_id: int) -> ConsumeQueue:
         """Return a queue to watch for new messages; if it does not exist, an object that it normally uses once it does."""
         return self._table.find(topic, queue_id) or self._table.awaited(topic, queue_id)
 
-    def queues_of(self, topic: str) -> list[ConsumeQueue]:
-        """Return a list of the queues of a topic, of any kind."""
-        return self._table.of_topic(topic)
-
-    def queues_by_number(self, topic: str) -> Mapping[int, ConsumeQueue] | None:
-        """Return the live mapping of a topic's queues by id, valid while it has queues; None if it has none."""
-        return self._table.queues_of(topic)
-
-    def topics(self) -> list[str]:
-        """Return the names of the topics with queues of any kind."""
-        return self._table.topics()
-
     def queue_counts(self) -> dict[str, int]:
         """Return the number of queues that each topic needs, by topic: its highest queue id plus one."""
         return {
-            topic: 1 + max((queue.queue_id for queue in self.queues_of(topic)), default=0)
-            for topic in self.topics()
+            topic: 1 + max((queue.queue_id for queue in self._table.of_topic(topic)), default=0)
+            for topic in self._table.topics()
         }
-
-    def batch_topics(self) -> list[str]:
-        """Return the topics with batch queues."""
-        return self._batches.topics()
 
     def get(
         self,
