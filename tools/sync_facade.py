@@ -48,6 +48,7 @@ MODULES = (
     "admin.transactions",
     "admin.brokers",
     "admin.health",
+    "admin.users",
     "admin.admin",
     "admin.replay_claims",
 )
@@ -73,6 +74,7 @@ NOUNS = {
     "AsyncTransactionAdmin": "transactions",
     "AsyncBrokerAdmin": "brokers",
     "AsyncHealthAdmin": "health",
+    "AsyncUserAdmin": "users",
 }
 # Types that only make sense on a loop.
 UNTRANSLATED = re.compile(r"\b(?:Async\w+|Awaitable|Coroutine|asyncio\.\w+)\b")
@@ -83,7 +85,7 @@ WORDS = (
     (re.compile(r"\bawait "), ""),
     (
         re.compile(
-            r"\bAsync(?=Producer|PushConsumer|PullConsumer|SimpleConsumer|Admin|TopicAdmin|GroupAdmin|OffsetAdmin|MessageAdmin|DeadLetterAdmin|TransactionAdmin|BrokerAdmin|HealthAdmin|Transaction|ReplayClaims|QueueReader|EncodedProducer)"
+            r"\bAsync(?=Producer|PushConsumer|PullConsumer|SimpleConsumer|Admin|TopicAdmin|GroupAdmin|OffsetAdmin|MessageAdmin|DeadLetterAdmin|TransactionAdmin|BrokerAdmin|HealthAdmin|UserAdmin|Transaction|ReplayClaims|QueueReader|EncodedProducer)"
         ),
         "",
     ),

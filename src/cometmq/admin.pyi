@@ -1,12 +1,11 @@
 from cometmq.client.admin.absent import AbsentBroker as AbsentBroker
 from cometmq.client.admin.account_lines import EntryLine as EntryLine
 from cometmq.client.admin.account_lines import UserLine as UserLine
-from cometmq.client.admin.accounts import Accounts as Accounts
-from cometmq.client.admin.accounts import AccountsReport as AccountsReport
 from cometmq.client.admin.brokers import AsyncBrokerAdmin as AsyncBrokerAdmin
 from cometmq.client.admin.copies import ReplicaCopy as ReplicaCopy
 from cometmq.client.admin.dead_letter_admin import AsyncDeadLetterAdmin as AsyncDeadLetterAdmin
 from cometmq.client.admin.dead_letters import DeadLetterCount as DeadLetterCount
+from cometmq.client.admin.dead_letters import DeadLetterFilter as DeadLetterFilter
 from cometmq.client.admin.dead_letters import dead_letter_origin as dead_letter_origin
 from cometmq.client.admin.delayed import DelayedFinder as DelayedFinder
 from cometmq.client.admin.delayed import DelayedMessage as DelayedMessage
@@ -20,6 +19,8 @@ from cometmq.client.admin.health import AsyncHealthAdmin as AsyncHealthAdmin
 from cometmq.client.admin.messages import AsyncMessageAdmin as AsyncMessageAdmin
 from cometmq.client.admin.offsets import AsyncOffsetAdmin as AsyncOffsetAdmin
 from cometmq.client.admin.offsets import OffsetMove as OffsetMove
+from cometmq.client.admin.queries import is_offset_message_id as is_offset_message_id
+from cometmq.client.admin.replay import ReplayResult as ReplayResult
 from cometmq.client.admin.roles import Promotion as Promotion
 from cometmq.client.admin.states import BrokerState as BrokerState
 from cometmq.client.admin.states import ClusterProducers as ClusterProducers
@@ -31,6 +32,8 @@ from cometmq.client.admin.symptom_lists import grouped_symptoms as grouped_sympt
 from cometmq.client.admin.topics import AsyncTopicAdmin as AsyncTopicAdmin
 from cometmq.client.admin.topics import TopicKind as TopicKind
 from cometmq.client.admin.transactions import AsyncTransactionAdmin as AsyncTransactionAdmin
+from cometmq.client.admin.users import AccountsReport as AccountsReport
+from cometmq.client.admin.users import AsyncUserAdmin as AsyncUserAdmin
 from cometmq.client.api.broker import SettingsReport as SettingsReport
 from cometmq.client.api.transactions import HalfMessage as HalfMessage
 from cometmq.client.results import QueueRange as QueueRange
@@ -43,6 +46,7 @@ from cometmq.client.sync.messages import MessageAdmin as MessageAdmin
 from cometmq.client.sync.offsets import OffsetAdmin as OffsetAdmin
 from cometmq.client.sync.topics import TopicAdmin as TopicAdmin
 from cometmq.client.sync.transactions import TransactionAdmin as TransactionAdmin
+from cometmq.client.sync.users import UserAdmin as UserAdmin
 from cometmq.codec.bodies.cluster import ClusterInfo as ClusterInfo
 from cometmq.codec.bodies.conflicts import Conflict as Conflict
 from cometmq.codec.bodies.conflicts import ConflictSide as ConflictSide
@@ -53,6 +57,8 @@ from cometmq.codec.bodies.ha_status import HaSlave as HaSlave
 from cometmq.codec.bodies.ha_status import HaStatus as HaStatus
 from cometmq.codec.bodies.missing_brokers import MissingBroker as MissingBroker
 from cometmq.codec.bodies.running import ConsumeRates as ConsumeRates
+from cometmq.codec.bodies.running import DirectOutcome as DirectOutcome
+from cometmq.codec.bodies.running import DirectResult as DirectResult
 from cometmq.codec.bodies.running import PopState as PopState
 from cometmq.codec.bodies.running import QueueState as QueueState
 from cometmq.codec.bodies.running import RunningState as RunningState

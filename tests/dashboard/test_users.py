@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from cometmq import Admin, ClientSettings, Credentials
-from cometmq.admin import Accounts
-from cometmq.connect import ClientInstance
+from cometmq import Admin, AsyncAdmin, ClientSettings, Credentials
 from cometmq.model.errors import BrokerRefused
 from tests.dashboard.conftest import ROOT, auth_cluster
 from tests.dashboard.test_actions import seen_in
@@ -225,16 +223,11 @@ def test_the_pages_are_well_and_leave_their_pictures(trusted, chief):
 
 async def change_user(nameserver: str, *, is_made: bool) -> None:
     """Make or delete the user "leaver" at all brokers, as the Super user."""
-    instance = ClientInstance(nameserver, ClientSettings(credentials=ROOT))
-    await instance.start()
-    try:
-        accounts = Accounts(instance)
+    async with AsyncAdmin(nameserver, settings=ClientSettings(credentials=ROOT)) as admin:
         if is_made:
-            await accounts.create("leaver", SECRET, is_super=True)
+            await admin.users.create("leaver", SECRET, is_super=True)
         else:
-            await accounts.delete("leaver")
-    finally:
-        await instance.close()
+            await admin.users.delete("leaver")
 
 
 @pytest.mark.parametrize("path", ["/brokers", "/jobs", "/topics"])

@@ -26,8 +26,7 @@ from cometmq import (
     SimpleConsumer,
     SimpleSettings,
 )
-from cometmq.admin import GroupConfig
-from cometmq.client.admin.accounts import Accounts
+from cometmq.admin import AsyncUserAdmin, GroupConfig
 from tests.support import processes
 from tests.support.accounts import NO_SLAVES
 from tests.support.auth_users import ROOT as SUPER_USER
@@ -111,23 +110,23 @@ class Cluster:
         """Take all rights from the clients' user."""
         for resource in RESOURCES:
             self.users(
-                partial(Accounts.delete_entry, name=WORKER.access_key, resource=resource)
+                partial(AsyncUserAdmin.delete_entry, name=WORKER.access_key, resource=resource)
             )
 
     def allow(self) -> None:
         for resource in RESOURCES:
             self.users(
                 partial(
-                    Accounts.put_entry, name=WORKER.access_key, resource=resource,
+                    AsyncUserAdmin.put_entry, name=WORKER.access_key, resource=resource,
                     actions=["All"], sources=[], is_allowed=True,
                 )
             )  # fmt: skip
 
-    def users(self, change: Callable[[Accounts], Awaitable[None]]) -> None:
+    def users(self, change: Callable[[AsyncUserAdmin], Awaitable[None]]) -> None:
         async def run() -> None:
             names, settings = self.nameserver.address, ClientSettings(credentials=SUPER_USER)
             async with AsyncAdmin(names, settings=settings) as admin:
-                await change(Accounts(admin._instance))
+                await change(admin.users)
 
         asyncio.run(run())
 

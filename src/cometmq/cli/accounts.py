@@ -211,7 +211,7 @@ def _each(
 
     Also names the brokers that left: they may have other users.
     """
-    from cometmq.client.admin.accounts import each_member
+    from cometmq.client.admin.users import each_member
     from cometmq.client.api.users import UserApi
 
     async def main(clients: Clients) -> Mapping[str, Value | CometError]:
@@ -233,7 +233,7 @@ def _tell(
     nameserver: str, work: "Callable[[UserApi, str], Awaitable[None]]", done: str
 ) -> None:
     """Make a change at each master and slave, print where; raise typer.Exit (3) if one fails, or there is none."""
-    from cometmq.client.admin.accounts import each_member
+    from cometmq.client.admin.users import each_member
     from cometmq.client.api.users import UserApi
 
     async def main(clients: Clients) -> Mapping[str, CometError | None]:

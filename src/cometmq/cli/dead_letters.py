@@ -32,13 +32,11 @@ from cometmq.cli.visible import visible
 from cometmq.model.errors import SettingsError
 from cometmq.model.exit_status import ExitStatus
 from cometmq.model.message import StoredMessage
-from cometmq.model.names import REPLAY_LEDGER_PREFIX, dead_letter_topic
+from cometmq.model.names import dead_letter_topic
 from cometmq.model.text import plural
 
 if TYPE_CHECKING:
-    from cometmq.admin import AbsentBroker
-    from cometmq.client.admin.dead_letters import DeadLetterFilter
-    from cometmq.client.admin.replay import ReplayResult
+    from cometmq.admin import AbsentBroker, DeadLetterFilter, ReplayResult
 
 SHOWN_DEFAULT = 20
 _GC_THRESHOLD = 20_000
@@ -233,17 +231,20 @@ def replay(
 
     Status 1 when some could not be sent, or it is not known whether they were.
     """
-    from cometmq.client.admin.replay import Replay, ReplayPlan
-
-    plan = ReplayPlan(group, _wanted(sql, key, since, until), to, rate, dry_run)
+    wanted = _wanted(sql, key, since, until)
     gc.freeze()  # Letters have no reference cycles; searching for them took a quarter of the time.
     gc.set_threshold(_GC_THRESHOLD, 20, 50)
 
     async def work(clients: Clients) -> "ReplayResult":
         say = notes()
-        return await Replay(
-            clients.instance, plan, lambda text: say.print(visible(text), markup=False)
-        ).run()
+        return await clients.admin.dead_letters.replay_all(
+            group,
+            wanted,
+            to_topic=to,
+            rate=rate,
+            is_dry=dry_run,
+            on_wait=lambda text: say.print(visible(text), markup=False),
+        )
 
     result = ask(nameserver, work)
     if as_json:
@@ -304,23 +305,8 @@ def purge(
     yes: Yes = False,
 ) -> None:
     """Delete all dead letters of a group, and the records of their replays."""
-    from cometmq.client.admin.dead_letters import DeadLetters
-
     confirm(f"Delete all dead letters of group {group}?", yes=yes)
-
-    async def work(clients: Clients) -> None:
-        known = set(await clients.admin.topics.list())
-        own = [
-            each
-            for each in (dead_letter_topic(group), REPLAY_LEDGER_PREFIX + group)
-            if each in known
-        ]
-        if not own:
-            await DeadLetters(clients.instance).check(group)
-        for topic in own:
-            await clients.admin.topics.delete(topic)
-
-    ask(nameserver, work)
+    ask(nameserver, lambda clients: clients.admin.dead_letters.delete(group))
     notes().print(f"The dead letters of group {visible(group)} are deleted.", markup=False)
 
 
@@ -339,17 +325,15 @@ def _print_letters(found: list[StoredMessage], *, as_json: bool) -> None:
 def _read(
     clients: Clients, group: str, wanted: "DeadLetterFilter", *, last: int | None = None
 ) -> AsyncIterator[StoredMessage]:
-    from cometmq.client.admin.dead_letters import DeadLetters
-
     def left_out(reason: str) -> None:
         notes().print(f"Left out: {visible(reason)}.", style="yellow", markup=False)
 
-    return DeadLetters(clients.instance).read(group, wanted, on_unreadable=left_out, last=last)
+    return clients.admin.dead_letters.read(group, wanted, on_unreadable=left_out, last=last)
 
 
 async def _counted(letters: AsyncIterator[StoredMessage]) -> list[DeadLetterStatsLine]:
     """Count dead letters for each original topic and number of redeliveries; return the lines, largest count first."""
-    from cometmq.client.admin.dead_letters import dead_letter_origin
+    from cometmq.admin import dead_letter_origin
 
     found: dict[tuple[str | None, int], DeadLetterStatsLine] = {}
     async for letter in letters:
@@ -380,7 +364,7 @@ def _wanted(sql: str, key: str, since: str, until: str) -> "DeadLetterFilter":
         SettingsError: The SQL92 expression is invalid.
         typer.BadParameter: A time is invalid.
     """
-    from cometmq.client.admin.dead_letters import DeadLetterFilter
+    from cometmq.admin import DeadLetterFilter
     from cometmq.codec.sql92 import sql92_filter
     from cometmq.model.errors import ExpressionError
 
@@ -399,7 +383,7 @@ def _wanted(sql: str, key: str, since: str, until: str) -> "DeadLetterFilter":
 
 def letter_json(letter: StoredMessage) -> dict[str, object]:
     """Return a dead letter as a dict for `print_json`: the fields of any message, and its original topic."""
-    from cometmq.client.admin.dead_letters import dead_letter_origin
+    from cometmq.admin import dead_letter_origin
 
     return {**message_json(letter), "origin": dead_letter_origin(letter)}
 

@@ -13,11 +13,9 @@ from cometmq.cli.output import message_json, notes, print_json, print_table
 from cometmq.cli.patience import patient
 from cometmq.model.delay_levels import delay_levels_ms
 from cometmq.model.errors import SettingsError
-from cometmq.model.names import TOOLS_GROUP
 
 if TYPE_CHECKING:
-    from cometmq.admin import AbsentBroker
-    from cometmq.client.admin.delayed import DelayedMessage, DelayedMessages
+    from cometmq.admin import AbsentBroker, DelayedMessage
 
 COUNT_DEFAULT = 100
 
@@ -49,7 +47,7 @@ def delayed(
         raise typer.BadParameter(str(error), param_hint="--levels") from None
 
     async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        waiting = await _find(clients, levels)
+        waiting = await clients.admin.messages.delayed(levels=levels)
         found = [each for each in waiting.messages if topic in (None, each.queue.topic)]
         _print(found[:count_max], as_json=as_json)
         return waiting.absent
@@ -82,19 +80,6 @@ def recall(
 
     with Admin(nameserver, settings=patient(ClientSettings)) as admin:
         notes().print(f"[dim]Recalled message {admin.messages.recall(handle)}")
-
-
-async def _find(clients: Clients, levels: str | None) -> "DelayedMessages":
-    from cometmq import AsyncPullConsumer, ConsumerSettings
-    from cometmq.client.admin.delayed import DelayedFinder
-    from cometmq.net.clock import SystemClock
-
-    instance = clients.instance
-    async with AsyncPullConsumer(
-        group=TOOLS_GROUP, settings=patient(ConsumerSettings), instance=instance
-    ) as consumer:
-        now_ms = SystemClock().now_ms()
-        return await DelayedFinder(consumer, instance, now_ms=now_ms, levels=levels).all()
 
 
 def _json(each: "DelayedMessage") -> dict[str, object]:

@@ -73,7 +73,6 @@ def doctor(
 
 def _print(found: Sequence["Symptom"], *, count_ignored: int, is_each_listed: bool) -> None:
     from cometmq.admin import grouped_symptoms
-    from cometmq.client.admin.facts import moment
 
     page, say = screen(), notes()
     for part in [[each] for each in found] if is_each_listed else grouped_symptoms(found):
@@ -86,7 +85,7 @@ def _print(found: Sequence["Symptom"], *, count_ignored: int, is_each_listed: bo
             page.print(f"{_INDENT}{visible(f'{first.subject}: {first.text}')}", markup=False)
         else:
             page.print(visible(f"{first.check} {first.subject}: {first.text}"), markup=False)
-        since = "" if first.since_ms is None else f"since {moment(first.since_ms)}: "
+        since = f"since {first.since}: " if first.since else ""
         page.print(
             f"{_INDENT}{since}{visible(first.advice)} ({first.see})", style="dim", markup=False
         )

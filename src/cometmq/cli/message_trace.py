@@ -112,17 +112,12 @@ async def _copy(clients: Clients, message: "StoredMessage") -> dict[str, Any]:
 
 
 async def _consume(clients: Clients, message: "StoredMessage", group: str) -> dict[str, Any]:
-    from cometmq.client.api.broker import BrokerApi
-    from cometmq.codec.bodies.running import DirectResult
+    from cometmq.admin import DirectResult
 
-    members = (await clients.admin.groups.show(group)).members
-    if not members:
+    outcome = await clients.admin.messages.consume(message, group)
+    if outcome is None:
         nobody = f"group {group} has no connected member"
         return {"ok": False, "how": nobody, "id": message.message_id, "remark": None}
-    address = await clients.instance.nameserver_api.member(message.queue.broker_name)
-    outcome = await BrokerApi(clients.instance).consume_directly(
-        address, group, members[0].client_id, message.offset_message_id
-    )
     return {
         "ok": outcome.result in {DirectResult.SUCCESS, DirectResult.COMMIT},
         "how": str(outcome.result),

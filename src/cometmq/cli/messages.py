@@ -139,7 +139,7 @@ async def _by_key(admin: "AsyncAdmin", topic: str, key: str, count_max: int) -> 
 
 async def _by_id(admin: "AsyncAdmin", topic: str, message_id: str) -> Found:
     """Return, in a list, the message of a producer's id or else an offset message id; empty if none is in `topic`."""
-    from cometmq.client.admin.queries import is_offset_message_id
+    from cometmq.admin import is_offset_message_id
 
     found = await admin.messages.by_id(topic, message_id)
     if found is None and is_offset_message_id(message_id):

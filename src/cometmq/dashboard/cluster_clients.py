@@ -15,7 +15,6 @@ from cometmq import (
     ProducerSettings,
     SendResult,
 )
-from cometmq.admin import Accounts
 from cometmq.connect import ClientInstance
 from cometmq.model.names import TOOLS_GROUP
 
@@ -26,7 +25,7 @@ BODY_SIZE_MAX = 16 << 20
 
 
 class ClusterClient:
-    """Admin, accounts, pull consumer and producer that share one client instance.
+    """Admin, pull consumer and producer that share one client instance.
 
     The credentials sign its requests; with None, any credentials of the environment do.
     """
@@ -35,7 +34,6 @@ class ClusterClient:
         settings = ClientSettings(credentials=credentials, connect_timeout_ms=2000)
         self.instance = ClientInstance(nameservers, settings)
         self.admin = AsyncAdmin(instance=self.instance)
-        self.accounts = Accounts(self.instance)
         self.puller = AsyncPullConsumer(
             instance=self.instance,
             group=PULL_GROUP,

@@ -14,6 +14,7 @@ from cometmq.client.admin.messages import AsyncMessageAdmin
 from cometmq.client.admin.offsets import AsyncOffsetAdmin
 from cometmq.client.admin.topics import AsyncTopicAdmin
 from cometmq.client.admin.transactions import AsyncTransactionAdmin
+from cometmq.client.admin.users import AsyncUserAdmin
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.lifecycle import AsyncClient
 from cometmq.client.settings import ClientSettings
@@ -80,3 +81,8 @@ class AsyncAdmin(AsyncClient):
     def health(self) -> AsyncHealthAdmin:
         """The health of the cluster."""
         return AsyncHealthAdmin(self)
+
+    @property
+    def users(self) -> AsyncUserAdmin:
+        """The users of all brokers and their policies."""
+        return AsyncUserAdmin(self)

@@ -69,6 +69,11 @@ class Symptom(NamedTuple):
     since_ms: int | None = None
 
     @property
+    def since(self) -> str:
+        """The time `since_ms` in this machine's time zone; empty if it is None."""
+        return "" if self.since_ms is None else moment(self.since_ms)
+
+    @property
     def see(self) -> str:
         """The page and section of the documentation about this problem."""
         return f"{_PAGE}#{CASES[self.check]}"

@@ -2,16 +2,21 @@
 
 from dataclasses import replace
 
+from cometmq.client.admin.delayed import DelayedFinder, DelayedMessages
 from cometmq.client.admin.explain import Explainer, Explanation
 from cometmq.client.admin.message_traces import MessageTraces
 from cometmq.client.admin.noun import AsyncNoun
 from cometmq.client.admin.queries import MessageQueries
+from cometmq.client.admin.states import States, group_not_found
 from cometmq.client.api.messages import MessageApi
+from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
+from cometmq.client.settings import ConsumerSettings
+from cometmq.codec.bodies.running import DirectOutcome
 from cometmq.codec.recall_handle import decode_recall_handle
 from cometmq.codec.trace import Trace
 from cometmq.model.errors import BrokerNotFound
 from cometmq.model.message import StoredMessage
-from cometmq.model.names import TRACE_TOPIC
+from cometmq.model.names import TOOLS_GROUP, TRACE_TOPIC
 from cometmq.model.namespace import NO_NAMESPACE
 from cometmq.model.text import in_quotes
 
@@ -99,6 +104,43 @@ class AsyncMessageAdmin(AsyncNoun):
         """
         return await Explainer(self._live).explain(
             message_id, self._full(group), topic and self._full(topic)
+        )
+
+    async def delayed(self, *, levels: str | None = None) -> DelayedMessages:
+        """Return the messages that wait for a delay level or for a time and are not due yet, sorted by due time.
+
+        Args:
+            levels: Delay levels of all brokers, as in messageDelayLevel; None: each broker is queried for its own.
+
+        Raises:
+            TopicNotFound: No registered broker has the delay topic.
+            SettingsError: The levels are malformed.
+        """
+        live = self._live
+        settings = ConsumerSettings(request_timeout_ms=live.settings.request_timeout_ms)
+        async with AsyncPullConsumer(
+            group=TOOLS_GROUP, settings=settings, instance=live
+        ) as consumer:
+            finder = DelayedFinder(consumer, live, now_ms=live.clock.now_ms(), levels=levels)
+            return await finder.all()
+
+    async def consume(self, message: StoredMessage, group: str) -> DirectOutcome | None:
+        """Let a member of a group consume a stored message now, and return what its listener answered; None without a member.
+
+        Raises:
+            GroupNotFound: No broker knows the group.
+            BrokerNotFound: The broker of the message is not registered.
+            BrokerRefused: The broker refuses, for example because it does not have the message any more.
+        """
+        group = self._full(group)
+        state = await States(self._live).group(group)
+        if not state.is_known:
+            raise group_not_found(group, state.absent)
+        if not state.members:
+            return None
+        address = await self._live.nameserver_api.member(message.queue.broker_name)
+        return await self._brokers.consume_directly(
+            address, group, state.members[0].client_id, message.offset_message_id
         )
 
     async def recall(self, handle: str) -> str:

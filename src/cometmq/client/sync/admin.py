@@ -11,6 +11,7 @@ from cometmq.client.sync.messages import MessageAdmin
 from cometmq.client.sync.offsets import OffsetAdmin
 from cometmq.client.sync.topics import TopicAdmin
 from cometmq.client.sync.transactions import TransactionAdmin
+from cometmq.client.sync.users import UserAdmin
 
 
 class Admin(BlockingClient[AsyncAdmin]):
@@ -69,3 +70,8 @@ class Admin(BlockingClient[AsyncAdmin]):
     def health(self) -> HealthAdmin:
         """The health of the cluster."""
         return HealthAdmin(self._portal, self._client.health)
+
+    @property
+    def users(self) -> UserAdmin:
+        """The users of all brokers and their policies."""
+        return UserAdmin(self._portal, self._client.users)

@@ -1,9 +1,10 @@
 """The blocking `DeadLetterAdmin`: made by tools/sync_facade.py from cometmq.client.admin.dead_letter_admin; do not edit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from cometmq.client.admin.dead_letter_admin import AsyncDeadLetterAdmin
-from cometmq.client.admin.dead_letters import DeadLetterCount
+from cometmq.client.admin.dead_letter_admin import ALL_LETTERS, AsyncDeadLetterAdmin
+from cometmq.client.admin.dead_letters import DeadLetterCount, DeadLetterFilter
+from cometmq.client.admin.replay import ReplayResult
 from cometmq.client.sync.client import BlockingNoun
 from cometmq.model.message import StoredMessage
 
@@ -37,6 +38,73 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
         """
         result: list[str] = self._portal.call(self._client.replay, group, letters, again=again)
         return result
+
+    def replay_all(
+        self,
+        group: str,
+        wanted: DeadLetterFilter = ALL_LETTERS,
+        *,
+        to_topic: str | None = None,
+        rate: float | None = None,
+        is_dry: bool = False,
+        on_wait: Callable[[str], None] | None = None,
+    ) -> ReplayResult:
+        """Send the selected dead letters of a group that were not replayed before, also by other runs; return the counts.
+
+        Args:
+            group: The consumer group.
+            wanted: Selection of dead letters.
+            to_topic: Target topic; None: the original topic of each dead letter.
+            rate: Maximum number of messages per second; None: no limit.
+            is_dry: Whether only to count.
+            on_wait: Called with a text when it first waits for another run; None: nothing.
+
+        Raises:
+            TopicNotFound: There is no dead-letter topic of the group.
+            ExpressionError: A dead letter shows that the filter is invalid.
+            RequestError: The name of the group is too long for the topic of its replay ledger.
+            CometError: The cluster cannot be queried, or the ledger not written; another run can continue.
+        """
+        result: ReplayResult = self._portal.call(
+            self._client.replay_all,
+            group,
+            wanted,
+            to_topic=to_topic,
+            rate=rate,
+            is_dry=is_dry,
+            on_wait=on_wait,
+        )
+        return result
+
+    def read(
+        self,
+        group: str,
+        wanted: DeadLetterFilter = ALL_LETTERS,
+        *,
+        last: int | None = None,
+        on_unreadable: Callable[[str], object] | None = None,
+    ) -> Iterator[StoredMessage]:
+        """Yield the selected dead letters that a group has when reading starts, queue by queue, by rising offset.
+
+        Args:
+            group: The consumer group.
+            wanted: Selection of dead letters.
+            last: Maximum number of the latest dead letters of each queue to search; None: all.
+            on_unreadable: Called with a sentence about each dead letter whose body or properties cannot be decoded; it
+                is left out; None: nothing.
+
+        Raises:
+            TopicNotFound: There is no dead-letter topic of the group.
+            ExpressionError: A letter shows that the filter is invalid.
+        """
+        result: Iterator[StoredMessage] = self._portal.iterate(
+            self._client.read, group, wanted, last=last, on_unreadable=on_unreadable
+        )
+        return result
+
+    def delete(self, group: str) -> None:
+        """Delete all dead letters of a group, and the records of their replays; raise TopicNotFound if there are none."""
+        self._portal.call(self._client.delete, group)
 
     def list(self) -> list[DeadLetterCount]:
         """Return the number of dead letters of each group that has any, sorted by name; requires an administrator's rights.

@@ -1,8 +1,10 @@
 """The blocking `MessageAdmin`: made by tools/sync_facade.py from cometmq.client.admin.messages; do not edit."""
 
+from cometmq.client.admin.delayed import DelayedMessages
 from cometmq.client.admin.explain import Explanation
 from cometmq.client.admin.messages import AsyncMessageAdmin
 from cometmq.client.sync.client import BlockingNoun
+from cometmq.codec.bodies.running import DirectOutcome
 from cometmq.codec.trace import Trace
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import TRACE_TOPIC
@@ -89,6 +91,30 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
         result: Explanation = self._portal.call(
             self._client.explain, message_id, group, topic=topic
         )
+        return result
+
+    def delayed(self, *, levels: str | None = None) -> DelayedMessages:
+        """Return the messages that wait for a delay level or for a time and are not due yet, sorted by due time.
+
+        Args:
+            levels: Delay levels of all brokers, as in messageDelayLevel; None: each broker is queried for its own.
+
+        Raises:
+            TopicNotFound: No registered broker has the delay topic.
+            SettingsError: The levels are malformed.
+        """
+        result: DelayedMessages = self._portal.call(self._client.delayed, levels=levels)
+        return result
+
+    def consume(self, message: StoredMessage, group: str) -> DirectOutcome | None:
+        """Let a member of a group consume a stored message now, and return what its listener answered; None without a member.
+
+        Raises:
+            GroupNotFound: No broker knows the group.
+            BrokerNotFound: The broker of the message is not registered.
+            BrokerRefused: The broker refuses, for example because it does not have the message any more.
+        """
+        result: DirectOutcome | None = self._portal.call(self._client.consume, message, group)
         return result
 
     def recall(self, handle: str) -> str:

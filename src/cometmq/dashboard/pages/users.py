@@ -82,7 +82,7 @@ def _check_may_look(request: PageRequest) -> None:
 
 async def _told(request: PageRequest) -> AccountsReport:
     _check_may_look(request)
-    return await request.cluster.accounts.told()
+    return await request.admin.users.list()
 
 
 async def _known(request: PageRequest) -> tuple[AccountsReport, Sequence[UserLine]]:
@@ -118,7 +118,7 @@ async def create_user(request: PageRequest) -> Response:
     if any(each.user == name for each in told.users):
         raise WrongInput(f"The user {in_quotes(name, 100)} exists; change it on its own page.")
     is_super = _one_of(request, "kind", (_NORMAL, _SUPER)) == _SUPER
-    await request.cluster.accounts.create(name, password, is_super=is_super)
+    await request.admin.users.create(name, password, is_super=is_super)
     return request.go("/user", f"The user {name} is created at every broker.", name=name)
 
 
@@ -140,7 +140,7 @@ async def change_user(request: PageRequest) -> Response:
     }
     if password := _password(request):
         values["password"] = password
-    await request.cluster.accounts.update(name, values)
+    await request.admin.users.set(name, values)
     return request.go("/user", f"The user {name} is changed at every broker.", name=name)
 
 
@@ -153,7 +153,7 @@ async def delete_user(request: PageRequest) -> Response:
         )
     # Brokers also report success for a user that never existed.
     await _known(request)
-    await request.cluster.accounts.delete(name)
+    await request.admin.users.delete(name)
     return request.go("/users", f"The user {name} is deleted, with the policies.")
 
 
@@ -169,7 +169,7 @@ async def put_entry(request: PageRequest) -> Response:
     decision = _one_of(request, "decision", ("Allow", "Deny"))
     sources = text_of(request.fields, "sources").replace(",", " ").split()
     request.subject += f" {decision} {' '.join(actions)}"
-    await request.cluster.accounts.put_entry(
+    await request.admin.users.put_entry(
         name, resource, actions, sources, is_allowed=decision == "Allow"
     )
     return request.go("/user", f"User {name} has new permissions for {resource}.", name=name)
@@ -192,7 +192,7 @@ async def delete_entry(request: PageRequest) -> Response:
         raise WrongInput(
             f"The entry {in_quotes(resource, 100)} was not removed: tick the box to confirm."
         )
-    await request.cluster.accounts.delete_entry(name, resource)
+    await request.admin.users.delete_entry(name, resource)
     return request.go(
         "/user", f"The entry {resource} is removed from the policy of user {name}.", name=name
     )

@@ -1,0 +1,137 @@
+"""Each command of a cluster has one public method, which it calls, and where it shows something a page of the dashboard."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import click
+import pytest
+from typer.main import get_command
+
+from cometmq.cli.__main__ import app
+from cometmq.client.sync.client import BlockingNoun
+from cometmq.dashboard.pages import PAGES
+from tests.support.public_names import public
+
+# Programs, files of this machine, and jobs of Spark.
+OTHERS = {"up", "nameserver", "broker", "config", "dashboard", "pipeline", "store"}
+
+
+class Faces(NamedTuple):
+    """The public method of a command, and the page that shows the same; None for one that no page shows."""
+
+    method: str
+    page: str | None
+
+
+TABLE = {
+    "doctor": Faces("Admin.health.check", "/doctor"),
+    "cluster producers": Faces("Admin.groups.producers", None),
+    "cluster replicas": Faces("Admin.brokers.copies", "/replicas"),
+    "cluster list": Faces("Admin.brokers.list", "/brokers"),
+    "cluster show": Faces("Admin.brokers.runtime", "/broker"),
+    "cluster config": Faces("Admin.brokers.settings", "/broker"),
+    "cluster drain": Faces("Admin.brokers.drain", None),
+    "cluster undrain": Faces("Admin.brokers.undrain", None),
+    "cluster promote": Faces("Admin.brokers.promote", None),
+    "cluster demote": Faces("Admin.brokers.demote", None),
+    "kv list": Faces("Admin.brokers.kv_values", None),
+    "kv show": Faces("Admin.brokers.kv_values", None),
+    "kv set": Faces("Admin.brokers.set_kv_value", None),
+    "kv delete": Faces("Admin.brokers.delete_kv_value", None),
+    "acl users": Faces("Admin.users.list", "/users"),
+    "acl policies": Faces("Admin.users.list", "/user"),
+    "acl create": Faces("Admin.users.create", "/users/create"),
+    "acl password": Faces("Admin.users.set", "/user/change"),
+    "acl delete": Faces("Admin.users.delete", "/user/delete"),
+    "acl allow": Faces("Admin.users.put_entry", "/user/policy"),
+    "acl deny": Faces("Admin.users.put_entry", "/user/policy"),
+    "acl remove": Faces("Admin.users.delete_entry", "/user/policy/delete"),
+    "acl test": Faces("Admin.users.list", None),
+    "acl copy": Faces("Admin.users.create", None),
+    "send": Faces("Producer.send", "/topic/send"),
+    "tail": Faces("PullConsumer.fetch", "/tail"),
+    "consume": Faces("PushConsumer.wait", None),
+    "explain": Faces("Admin.messages.explain", "/message"),
+    "conflicts": Faces("Admin.groups.conflicts", "/group"),
+    "topic list": Faces("Admin.topics.kinds", "/topics"),
+    "topic create": Faces("Admin.topics.create", "/topics/create"),
+    "topic describe": Faces("Admin.topics.bounds", "/topic"),
+    "topic delete": Faces("Admin.topics.delete", "/topic/delete"),
+    "topic queues": Faces("Admin.topics.show", "/topic"),
+    "topic stats": Faces("Admin.topics.groups", "/topic"),
+    "topic perm": Faces("Admin.topics.set_perm", "/topic/change"),
+    "group list": Faces("Admin.groups.list", "/groups"),
+    "group show": Faces("Admin.groups.show", "/group"),
+    "group create": Faces("Admin.groups.create", "/groups/create"),
+    "group set": Faces("Admin.groups.set", "/group/change"),
+    "group delete": Faces("Admin.groups.delete", "/group/delete"),
+    "offset show": Faces("Admin.groups.show", "/group"),
+    "offset reset": Faces("Admin.offsets.reset", "/group/reset"),
+    "offset skip": Faces("Admin.offsets.reset", "/group/reset"),
+    "offset copy": Faces("Admin.offsets.set", None),
+    "offset export": Faces("Admin.offsets.progress", None),
+    "offset import": Faces("Admin.offsets.set", None),
+    "message find": Faces("Admin.messages.by_key", "/messages"),
+    "message delayed": Faces("Admin.messages.delayed", "/waiting"),
+    "message recall": Faces("Admin.messages.recall", None),
+    "message trace": Faces("Admin.messages.trace", "/trace"),
+    "message resend": Faces("Admin.messages.consume", "/message/resend"),
+    "dlq list": Faces("Admin.dead_letters.list", "/dead"),
+    "dlq show": Faces("Admin.dead_letters.read", "/dead/group"),
+    "dlq stats": Faces("Admin.dead_letters.read", None),
+    "dlq replay": Faces("Admin.dead_letters.replay_all", "/dead/replay"),
+    "dlq export": Faces("Admin.dead_letters.read", "/dead/export"),
+    "dlq purge": Faces("Admin.dead_letters.delete", None),
+    "transactions discarded": Faces("PullConsumer.fetch", "/waiting"),
+    "transactions resume": Faces("Admin.transactions.resume", None),
+}
+# They report the answer of each broker for itself, which the public methods join to one; and send and tail have clients.
+NOT_CALLED = ("acl ", "send", "tail", "consume", "transactions discarded")
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """All commands with their names."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if hasattr(command, "list_commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+COMMANDS = dict(commands(get_command(app)))
+OF_CLUSTER = {name: each for name, each in COMMANDS.items() if name.split()[0] not in OTHERS}
+
+
+def test_the_table_has_every_command_of_a_cluster():
+    assert OF_CLUSTER.keys() == TABLE.keys()
+
+
+def method_of(text: str) -> Any:
+    """The public method of that name; of a subject by its twin's class, such as TopicAdmin."""
+    name, *parts = text.split(".")
+    found = public(name)
+    for part in parts[:-1]:
+        found = inspect.signature(getattr(found, part).fget, eval_str=True).return_annotation
+        assert issubclass(found, BlockingNoun)
+    return getattr(found, parts[-1])
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_command_calls_its_public_method_and_its_page_exists(name):
+    faces = TABLE[name]
+    assert inspect.isfunction(method_of(faces.method))
+    assert faces.page in {None, *(page.path for page in PAGES)}
+    if not name.startswith(NOT_CALLED):
+        noun, method = faces.method.split(".")[1:]
+        module = sys.modules[OF_CLUSTER[name].callback.__module__]
+        text = inspect.getsource(module)
+        is_called = f".{noun}.{method}(" in text or (
+            f".admin.{noun}\n" in text and f".{method}(" in text
+        )
+        assert is_called, f"no call of {noun}.{method}"
