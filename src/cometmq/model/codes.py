@@ -17,6 +17,9 @@ VERSION_REGISTER_BODY = 37
 # From V5_0_0 on, a compressed registration ends with the table of queue mappings.
 VERSION_QUEUE_MAPPING = 413
 
+# Requests between members of a DLedger group (DLedgerRequestCode of DLedger 0.3.1.2), which CometMQ does not answer.
+DLEDGER_CODES = frozenset((50000, 50001, 50002, 51001, 51002, 51003, 51004, 51005))
+
 
 class RequestCode(IntEnum):
     """Codes of requests: many of RocketMQ's protocol, not all of which are answered here, and a few that only CometMQ has."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.kernel.turn_reads import PeerState
-from cometmq.model.codes import ResponseCode
+from cometmq.model.codes import DLEDGER_CODES, ResponseCode
 from cometmq.model.errors import ConnectionLost, RequestError
 from cometmq.model.flags import RESPONSE
 from cometmq.net.answer import Answer, answer_to_error
@@ -89,6 +89,7 @@ class Dispatcher:
         self._batches: Mapping[int, BatchHandler] = {}
         self.intake: Intake | None = None
         self.refused = 0
+        self._has_dledger = False  # Whether a request of DLedger came.
         if table is not None:
             self.serve(table)
 
@@ -179,7 +180,7 @@ class Dispatcher:
                 peer.put_back([command, *waiting])
                 break
             else:
-                handler = self._handlers.get(command[0], _not_supported)
+                handler = self._handlers.get(command[0], self._not_supported)
                 self.run(handler, _named(Command, command), peer)
         for batch, some in of_peer.items():
             gathered.setdefault(batch, []).append((peer, some))
@@ -204,6 +205,21 @@ class Dispatcher:
             self._answer(command, peer, began, outcome)
         elif outcome is not None:
             self._take_steps(outcome, command, peer, began)  # type: ignore[arg-type]
+
+    def _not_supported(self, command: Command, peer: "Peer") -> Answer:
+        """Refuse a request of a code without a handler; log the first one of DLedger, whose members repeat theirs for ever."""
+        if command.code in DLEDGER_CODES and not self._has_dledger:
+            self._has_dledger = True
+            _log.warning(
+                "%s sends requests of DLedger (first code %d), which are refused; this address is in its dLegerPeers, "
+                "but all members of its group must be brokers of RocketMQ",
+                peer.address,
+                command.code,
+            )
+        # The text, including the leading blank, is that of RocketMQ's NettyRemotingAbstract.
+        return Answer(
+            ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
+        )
 
     def _check_room(self, peer: "Peer") -> None:
         if self._bounds.is_full(peer):
@@ -281,10 +297,3 @@ def _end_batch(batch: BatchHandler) -> None:
     except Exception:  # noqa: BLE001
         # The requests are answered already; a failing callback must not affect other handlers.
         _log.exception(_TELLING_FAILED)
-
-
-def _not_supported(command: Command, _peer: "Peer") -> Answer:
-    # The text, including the leading blank, is that of RocketMQ's NettyRemotingAbstract.
-    return Answer(
-        ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
-    )

@@ -127,6 +127,20 @@ async def test_errors_become_answers_with_their_code(net, code, answer_code, wor
     assert "secret" not in answer.remark
 
 
+async def test_requests_of_dledger_are_refused_with_one_line_in_the_log(net, caplog):
+    """Its members repeat a vote or a heartbeat every second or two, for as long as the address is in dLegerPeers."""
+    _, address, channels, _ = net
+    body = b'{"code":200,"group":"broker-a","localId":"n1","remoteId":"n0","term":1}'
+    with caplog.at_level("WARNING"):
+        for code in (51001, 51002, 51002, 51004, 50000):
+            answer = await channels.call(address, Command(code, body=body))
+            assert answer.code == NOT_SUPPORTED
+        await channels.call(address, Command(123456))
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert "51001" in line
+    assert "dLegerPeers" in line
+
+
 async def test_an_answer_may_come_later_and_in_pieces(net):
     _, address, channels, _ = net
     assert (await channels.call(address, Command(LATER))).body == b"later"
