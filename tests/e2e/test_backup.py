@@ -15,6 +15,7 @@ from cometmq import Message
 from cometmq.cli.__main__ import app
 from cometmq.embedded.virtual import Virtual
 from cometmq.offline import archive
+from cometmq.offline.broker_tables import TIMER_CHECK_FILE
 from tests.support.pages import ROOT
 
 STORE = ROOT / "tests" / "golden" / "stores" / "clean" / "store"
@@ -81,7 +82,7 @@ def test_a_damaged_progress_of_the_timer_in_an_archive_is_named(tmp_path):
     store, place = tmp_path / "store", tmp_path / "archive"
     shutil.copytree(STORE, store, copy_function=shutil.copyfile)
     command("archive", store, "--to", place, "--raw")
-    (place / archive.KEPT_CONFIG / archive.TIMER_CHECK_FILE).write_bytes(b"short")
+    (place / archive.KEPT_CONFIG / TIMER_CHECK_FILE).write_bytes(b"short")
     done = CliRunner().invoke(app, ["store", "restore", str(place), str(tmp_path / "back")])
     assert done.exit_code == 3
     assert "_archive/config/timercheck of the archive: timercheck has 5 bytes" in done.output

@@ -158,6 +158,7 @@ def _store(app: typer.Typer) -> None:
     from cometmq.cli.store_files import (
         archive_store,
         compare_stores,
+        import_dledger_store,
         rebuild_store,
         restore_store,
     )
@@ -167,6 +168,7 @@ def _store(app: typer.Typer) -> None:
     store.command("rebuild")(rebuild_store)
     store.command("archive")(archive_store)
     store.command("restore")(restore_store)
+    store.command("import-dledger")(import_dledger_store)
     app.add_typer(store, name="store")
 
 

@@ -1,4 +1,4 @@
-"""`cometmq store rebuild`, `compare`, `archive` and `restore`: work on a store's log and files, without Spark.
+"""`cometmq store rebuild`, `compare`, `archive`, `restore` and `import-dledger`: work on files of stores, without Spark.
 
 The corresponding jobs of `cometmq pipeline` use the same functions in parallel (docs/design/0052).
 """
@@ -228,6 +228,42 @@ def restore_store(
         "queue entries": entries,
     }
     _end(counts, [found for file in files for found in file.findings()], as_json=as_json)
+
+
+def import_dledger_store(
+    folder: Folder,
+    *,
+    to: Annotated[
+        Path,
+        typer.Option(
+            metavar="STORE", help="The store directory to create; it must be new or empty."
+        ),
+    ],
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make an ordinary store of what a stopped DLedger broker (enableDLegerCommitLog) of RocketMQ has committed.
+
+    DIR is its storePathRootDir, and is not changed. Any member of the group will do if all were stopped in order. Findings, with status
+    1: entries after the committed index, which are left out.
+    """
+    from cometmq.net.clock import SystemClock
+    from cometmq.offline.dledger_log import find_dledger
+    from cometmq.offline.import_dledger import import_dledger
+    from cometmq.store.real_disk import RealDisk
+
+    disk = RealDisk()
+    source = find_dledger(str(folder.absolute()), store_settings(config), disk)
+    try:
+        size = source.log.chain.end - source.log.chain.start
+        with progress_bar(size, "importing") as show:
+            done = import_dledger(
+                source, str(to), clock=SystemClock(), disk=disk, on_progress=show
+            )
+    finally:
+        source.close()
+    counts = {"messages": done.records, "log files": done.log_files}
+    _end(counts, done.findings, as_json=as_json)
 
 
 def _log_paths(folder: Path, config: str | None) -> tuple[str, ...]:

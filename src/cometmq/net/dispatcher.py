@@ -218,7 +218,8 @@ class Dispatcher:
             )
         # The text, including the leading blank, is that of RocketMQ's NettyRemotingAbstract.
         return Answer(
-            ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
+            ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            f" request type {command.code} not supported",
         )
 
     def _check_room(self, peer: "Peer") -> None:

@@ -32,6 +32,7 @@ from cometmq.offline.archive_files import (
     read_kept,
     write_whole,
 )
+from cometmq.offline.broker_tables import CONFIG, is_table
 from cometmq.offline.choices import SPLIT_BYTES, Mode
 from cometmq.offline.columns.schema import stored_schema
 from cometmq.offline.findings import Finding, OnFinding, warn
@@ -63,8 +64,6 @@ from cometmq.store.real_disk import RealDisk
 _PROOF_BYTES = 4096
 _PROOFS_MAX = 50  # A mark in the store names one of the last two.
 KEPT_CONFIG = "_archive/config"
-_CONFIG = "config"
-TIMER_CHECK_FILE = "timercheck"
 QUEUES_FILE = "_archive/queues.json"
 
 
@@ -506,12 +505,8 @@ def read_config(folder: StoreFolder) -> dict[str, bytes]:
     Read them before `plan_archive` if a broker may have the store open. They must not be ahead of the archived log: a
     restored broker would skip the messages between the log's end and an offset beyond it.
     """
-    names = [each.base_name for each in folder.entries(folder.path(_CONFIG)) if each.is_file]
-    found = {
-        name: folder.read(f"{_CONFIG}/{name}")
-        for name in names
-        if name.endswith(".json") or name == TIMER_CHECK_FILE
-    }
+    names = [each.base_name for each in folder.entries(folder.path(CONFIG)) if each.is_file]
+    found = {name: folder.read(f"{CONFIG}/{name}") for name in names if is_table(name)}
     return {name: content for name, content in found.items() if content is not None}
 
 

@@ -21,17 +21,16 @@ import pyarrow.parquet as pq
 from cometmq.codec.checkpoint import Checkpoint
 from cometmq.codec.index_file import INDEX_HEADER_SIZE, decode_header
 from cometmq.codec.record import BLANK_TAIL_SIZE, blank_tail
-from cometmq.codec.timer_files import TimerCheck, decode_check, encode_check
 from cometmq.model.clock import Clock
-from cometmq.model.errors import CodecError, SettingsError, StoreDamaged
+from cometmq.model.errors import SettingsError, StoreDamaged
 from cometmq.offline.archive import (
     KEPT_CONFIG,
-    TIMER_CHECK_FILE,
     kept_queues,
     parquet_files,
     read_manifest,
 )
 from cometmq.offline.archive_files import read_kept
+from cometmq.offline.broker_tables import for_new_store
 from cometmq.offline.columns.names import RAW_RECORD
 from cometmq.offline.columns.pieces import contents
 from cometmq.offline.findings import Finding
@@ -39,6 +38,7 @@ from cometmq.offline.folder import LOG_NAME_DIGITS, StoreFolder
 from cometmq.offline.found import find_store
 from cometmq.offline.lives import queue_loader
 from cometmq.offline.log_end import present_end, used_files
+from cometmq.offline.new_folder import check_new, put_in_place
 from cometmq.offline.plan import plan_tasks
 from cometmq.offline.rebuild import begin, finish, rebuild_task, target_of
 from cometmq.offline.rebuild_keys import begin_keys, finish_keys, keys_task
@@ -46,7 +46,6 @@ from cometmq.offline.store_sizes import kept_sizes
 from cometmq.store.archive_mark import SPLITS, joined, overlap, without
 from cometmq.store.checkpoint import Progress
 from cometmq.store.index_file import IndexShape
-from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
 
 _COLUMNS = ["commitLogOffset", RAW_RECORD]
@@ -131,8 +130,7 @@ def plan_restore(
             f"{place} is an archive of the topics {', '.join(manifest.topics)} only, but a store needs all topics: "
             "archive without --topic"
         )
-    if os.path.lexists(to) and (not Path(to).is_dir() or any(Path(to).iterdir())):
-        raise SettingsError(f"{to} is not empty; name a new directory for the restored store")
+    check_new(to)
     size, source = manifest.log_file_size, StoreFolder(place)
     # An interrupted run may have left other files, which the next run overwrites.
     noted = [
@@ -228,37 +226,18 @@ def finish_restore(
     finish_keys(out, IndexShape(settings.index.slots, settings.index.entries), clock=clock)
     _restore_config(source, Path(out, "config"))
     _note_progress(out, settings)
-    RealDisk().sync_all(out)
-    if Path(to).is_dir():
-        Path(to).rmdir()
-    Path(out).rename(to)
-    RealDisk().sync_directory(str(Path(to).absolute().parent))
+    put_in_place(out, to)
     return entries
 
 
 def _restore_config(source: StoreFolder, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     for each in source.entries(source.path(KEPT_CONFIG)):
-        content = source.read(f"{KEPT_CONFIG}/{each.base_name}")
+        place = f"{KEPT_CONFIG}/{each.base_name}"
+        content = source.read(place)
         if content is not None:
-            if each.base_name == TIMER_CHECK_FILE:
-                content = _timer_again(content)
+            content = for_new_store(each.base_name, content, f"{place} of the archive")
             (folder / each.base_name).write_bytes(content)
-
-
-def _timer_again(content: bytes) -> bytes:
-    """Return the timer's progress for a store without its wheel and log, which the broker builds again from its topic.
-
-    As after a promotion: another broker has delivered what was due before `read_ms`. Raises StoreDamaged.
-    """
-    try:
-        check = decode_check(content)
-    except CodecError as error:
-        raise StoreDamaged(
-            f"{KEPT_CONFIG}/{TIMER_CHECK_FILE} of the archive: {error}"
-        ) from error
-    known = max(check.queue_offset, check.master_queue_offset)
-    return encode_check(TimerCheck(read_ms=check.read_ms, master_queue_offset=known))
 
 
 def _note_progress(out: str, settings: StoreSettings) -> None:

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _MARK = "CURRENT"  # Every RocksDB directory has this file.
 _WRITE_AHEAD_LOG = re.compile(r"[0-9]+\.log")
 _TABLE_SUFFIXES = (".sst", ".ldb", ".blob")
-_DLEDGER_PREFIX = "dledger-"  # dledger-<dLegerSelfId>/data is its log.
+DLEDGER_PREFIX = "dledger-"  # dledger-<dLegerSelfId>/data is its log.
 # RocksDB as well, but not part of the store: users and policies (auth 2.0).
 _NOT_OF_THE_STORE = ("config/users", "config/acls")
 
@@ -60,12 +60,11 @@ def message_parts(names: Iterable[str], exists: Callable[[str], bool]) -> Iterat
         exists: Returns whether a path relative to the store directory exists.
     """
     for name in names:
-        if name.startswith(_DLEDGER_PREFIX) and exists(f"{name}/data"):
+        if name.startswith(DLEDGER_PREFIX) and exists(f"{name}/data"):
             yield OtherPart(
                 name,
                 "the log of DLedger (enableDLegerCommitLog)",
-                "use RocketMQ for it and set another storePathRootDir here, or move it away if "
-                "that log is no longer needed",
+                "make an ordinary store of it with `cometmq store import-dledger`, or use RocketMQ for it",
             )
     if exists(f"consumequeue/{_MARK}"):
         yield OtherPart(
