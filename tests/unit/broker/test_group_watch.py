@@ -112,6 +112,29 @@ def test_what_only_the_old_master_has_is_said_and_it_goes_on_once_it_is_the_mast
     assert not bench.is_fenced
 
 
+def test_a_nameserver_that_is_gone_does_not_keep_a_master_that_all_others_have_replaced():
+    bench = Bench(one=OWN, two=OTHER)
+    seen = [bench.is_fenced]
+    bench.later(one=None)
+    seen.append(bench.is_fenced)
+    assert bench.watch.other_master() == (OTHER, "two")
+    bench.answers["one"] = OWN  # It is noticed without a registration, which may take 30 s.
+    bench.world.pass_time(1.1)
+    seen.append(bench.is_fenced)
+    bench.later(one=None, two=OWN)
+    assert [*seen, bench.is_fenced] == [False, True, False, False]
+    asked = bench.asked
+    bench.world.pass_time(10)
+    assert bench.asked == asked  # Nobody has a rival.
+
+
+def test_a_slave_may_be_promoted_when_the_nameserver_that_had_the_old_master_is_gone():
+    bench = Bench(is_slave=True, one=OTHER, two="")
+    assert bench.watch.other_master() == (OTHER, "one")
+    bench.later(one=None)
+    assert bench.watch.other_master() is None
+
+
 def test_a_slave_without_a_master_registers_once_there_is_one_and_asks_nobody_while_it_copies():
     bench = Bench(is_slave=True, one="")
     bench.later()

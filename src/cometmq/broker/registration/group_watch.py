@@ -6,7 +6,7 @@ master at the start and after each registration of all topics, by a slave about 
 A nameserver of CometMQ usually also closes the connection of a broker that has lost its place.
 
 A master stops accepting messages when a nameserver's answer has another broker in its place, unless the last answer of
-some nameserver has this one: consumers read from the other one. A slave without a master registers again soon after a
+some other nameserver has this one: consumers read from the other one. A nameserver that does not answer counts for neither. A slave without a master registers again soon after a
 nameserver lists a new one; the answer has its HA port.
 """
 
@@ -92,7 +92,7 @@ class GroupWatch:
         self._fence = fence
         self._has_master = has_master
         self._register_at = register_at
-        # The master in each nameserver's last answer; None if it listed none or does not support the request.
+        # The master in each nameserver's last answer; None if it listed none, does not support the request or does not answer.
         self._masters: dict[str, str | None] = dict.fromkeys(nameservers)
         self._machines: dict[str, KeptMachine] = {}
 
@@ -136,6 +136,9 @@ class GroupWatch:
                 nameserver,
                 error,
             )
+            self._forget(nameserver)
+            if self.other_master() is not None:
+                return PERIOD_SECONDS  # A master may have been stopped by this: notice an answer soon.
         return PERIOD_SECONDS if self._fence is None else NEVER
 
     def _asked(self, nameserver: str) -> Steps[PeerAnswer]:
@@ -166,8 +169,19 @@ class GroupWatch:
             self._masters[nameserver] = master
             return
         self._masters[nameserver] = master
-        own = self._identity.broker_addr
-        if own in self._masters.values():
+        if self._identity.broker_addr in self._masters.values():
             self._fence.confirm()
         elif master is not None:
             self._fence.close(master, nameserver)
+
+    def _forget(self, nameserver: str) -> None:
+        """Ignore the last answer of a nameserver that does not answer now; it may have gone for good.
+
+        An old answer must neither keep this master from seeing that all others have a rival, nor a slave from its promotion.
+        """
+        self._masters[nameserver] = None
+        rival = self.other_master()
+        if self._fence is None or rival is None:
+            return
+        if self._identity.broker_addr not in self._masters.values():
+            self._fence.close(*rival)
