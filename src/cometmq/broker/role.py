@@ -637,7 +637,7 @@ class SlaveRole(RunningRole):
         if master.stopped is not None:
             return f"its log differs from the master's ({master.stopped}); force the promotion to keep this log"
         known = self.ground.mark.known
-        if end and (known is None or not known.log_end):
+        if end and (known is None or known.is_nothing):
             return "it has never copied the topics of its master; force the promotion to recreate them from its log"
         return None
 

@@ -30,6 +30,16 @@ class KnownTopics:
     log_end: int
     version: DataVersion
 
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no table is known: none was ever copied, or the mark is damaged."""
+        return self == NEVER_COPIED
+
+
+# A slave that has never copied its master's topics, or does not know it. A master's log may be empty, so offset 0 alone
+# does not tell.
+NEVER_COPIED = KnownTopics(0, DataVersion(0))
+
 
 def encode_known(known: KnownTopics) -> str:
     """Encode the content of slaveMark.json."""
@@ -47,7 +57,7 @@ class CopyMark:
     """The file `slaveMark.json`: up to which log offset the topics here are known to be the master's.
 
     Attributes:
-        known: Its content; None without a mark, as on a master; `log_end` 0 if the file and its .bak are damaged.
+        known: Its content; None without a mark, as on a master; NEVER_COPIED if the file and its .bak are damaged.
     """
 
     def __init__(self, file: ConfigFile, disk: Disk) -> None:
@@ -56,14 +66,14 @@ class CopyMark:
         self._disk = disk
 
     def load(self) -> None:
-        """Read slaveMark.json or its .bak; if there are only damaged ones, write that no topic is known (`log_end` 0).
+        """Read slaveMark.json or its .bak; if there are only damaged ones, write NEVER_COPIED.
 
         Raises:
             OSError: The disk failed.
         """
         self.known = self._file.load(decode_known, is_needed=False)
         if self.known is None and self._file.is_lost:
-            self.save(KnownTopics(0, DataVersion(0)))
+            self.save(NEVER_COPIED)
 
     def save(self, known: KnownTopics) -> None:
         """Write slaveMark.json if its content changes; the topics must be on disk already. Callable in any thread.

@@ -2,7 +2,7 @@
 
 import logging
 
-from cometmq.broker.replication.copy_mark import CopyMark, KnownTopics
+from cometmq.broker.replication.copy_mark import NEVER_COPIED, CopyMark, KnownTopics
 from cometmq.broker.replication.master_tables import delete_before
 from cometmq.broker.tables.groups import Groups
 from cometmq.broker.tables.topics import Topics
@@ -22,7 +22,7 @@ def begin_to_follow(mark: CopyMark, topics: Topics, end: int) -> KnownTopics:
         return mark.known
     # A former master knows all topics of its own log; a new slave has none.
     topics.whole_version = topics.version
-    return KnownTopics(end if topics.is_whole else 0, topics.version)
+    return KnownTopics(end, topics.version) if topics.is_whole else NEVER_COPIED
 
 
 def take_over(
