@@ -104,19 +104,36 @@ class NameserverApi:
         self._nameservers.turn_to(address)
 
     async def masters(self, cluster: str | None = None) -> dict[str, str]:
-        """Return the addresses of a cluster's masters, or of all, by broker name; raise BrokerNotFound if there are none."""
-        known = await self.cluster()
-        names = (
-            known.broker_names.get(cluster, ()) if cluster is not None else tuple(known.brokers)
-        )
-        masters = {
-            name: address
-            for name in names
-            if name in known.brokers
-            and (address := known.brokers[name].addresses.get(0)) is not None
-        }
+        """Return the addresses of a cluster's masters, or of all, by broker name, as far as any nameserver lists them.
+
+        One nameserver is not enough: for 30 s after its start it may list only some of the brokers, and a change at every
+        master would leave out the others. If two have different masters of a group, the one that is asked first counts.
+
+        Raises BrokerNotFound if there are none, and the error of the first nameserver if none gives a valid answer.
+        """
+        found = await self.each_cluster()
+        order = sorted(found, key=lambda address: address != self._nameservers.current)
+        lists = [each for address in order if isinstance(each := found[address], ClusterInfo)]
+        if not lists:
+            error = found[order[0]]
+            assert isinstance(error, CometError)
+            raise error
+        masters: dict[str, str] = {}
+        for known in lists:
+            names = (
+                known.broker_names.get(cluster, ())
+                if cluster is not None
+                else tuple(known.brokers)
+            )
+            for name in names:
+                group = known.brokers.get(name)
+                if group is not None and MASTER_ID in group.addresses:
+                    masters.setdefault(name, group.addresses[MASTER_ID])
         if not masters:
-            there = ", ".join(known.broker_names) or "none"
+            there = (
+                ", ".join(dict.fromkeys(name for each in lists for name in each.broker_names))
+                or "none"
+            )
             raise BrokerNotFound(
                 f"no master of {f'cluster {in_quotes(cluster)}' if cluster else 'any cluster'} is registered; "
                 f"known clusters: {there}"

@@ -1,0 +1,39 @@
+"""A nameserver that was started a moment ago lists only some of the brokers: a change at every master reaches the others, too."""
+
+from __future__ import annotations
+
+import pytest
+
+from cometmq.client import Admin, GroupConfig
+from cometmq.model.errors import BrokerNotFound, NetError
+from tests.support import processes
+
+
+def test_a_group_is_deleted_at_brokers_that_only_another_nameserver_lists(tmp_path):
+    with (
+        processes.nameserver(tmp_path / "old") as old,
+        processes.nameserver(tmp_path / "young") as young,
+        processes.broker(tmp_path / "a", old.address),
+        processes.broker(
+            tmp_path / "b",
+            f"{young.address};{old.address}",
+            settings={"brokerName": "broker-b"},
+        ),
+    ):
+        with Admin(old.address) as admin:
+            admin.create_group(GroupConfig("billing"))
+            assert "billing" in admin.groups()
+        for _ in range(8):  # Each client begins with a nameserver by chance.
+            with Admin(f"{young.address};{old.address}") as admin:
+                admin.create_group(GroupConfig("billing"))
+                admin.delete_group("billing")
+            with Admin(old.address) as admin:
+                assert "billing" not in admin.groups()
+        young.kill()
+        with Admin(f"{young.address};{old.address}") as admin:
+            admin.create_group(GroupConfig("billing"))
+            with pytest.raises(BrokerNotFound, match="known clusters: DefaultCluster"):
+                admin.create_group(GroupConfig("billing"), cluster="Other")
+        old.kill()
+        with Admin(f"{young.address};{old.address}") as admin, pytest.raises(NetError):
+            admin.groups()
