@@ -86,3 +86,34 @@ def test_an_order_configuration_keeps_its_queues_while_a_broker_is_away():
         MessageQueue("T", "a", 0), MessageQueue("T", "a", 1), MessageQueue("T", "b", 0),
     ]  # fmt: skip
     assert len(away.read_queues("T")) == 4
+
+
+def test_the_route_that_was_fetched_last_tells_where_the_master_is():
+    """After a failover the routes of other topics still name the old master, whichever was stored first."""
+    table = TopicRoutes()
+    moved = BrokerData("c", "a", {0: "a1:1"})
+    queue = QueueData("a", 1, 1, PERM_READ_WRITE)
+    table.put("first", route(queue, brokers=(MASTER,)))
+    table.put("second", route(queue, brokers=(MASTER,)))
+    table.put("first", route(queue, brokers=(moved,)))
+    assert table.masters == {"a": "a1:1"}
+    assert table.addresses(only_masters=False) == {"a1:1"}
+    table.confirm(
+        "second"
+    )  # The nameserver has just given the old one again, as one that is behind does.
+    assert table.masters == {"a": "a0:1"}
+    table.drop("second")
+    assert table.masters == {"a": "a0:1"}
+    table.put("first", route(queue, brokers=(SLAVE_ONLY,)))
+    assert table.topic_of("a") is None
+    assert table.topic_of("b") == "first"
+
+
+def test_a_topic_without_a_master_is_told_from_one_that_may_not_be_sent_to():
+    table = TopicRoutes()
+    table.put("away", route(QueueData("b", 1, 1, PERM_READ_WRITE)))
+    table.put("closed", route(QueueData("a", 1, 1, PERM_READ)))
+    away, closed = table.get("away"), table.get("closed")
+    assert away is not None
+    assert closed is not None
+    assert (away.is_without_master, closed.is_without_master) == (True, False)

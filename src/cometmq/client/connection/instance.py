@@ -17,6 +17,7 @@ from cometmq.client.answer_bodies import OWN_SIZE_MAX
 from cometmq.client.api.asking import side_by_side
 from cometmq.client.api.members import MemberApi
 from cometmq.client.api.nameserver import NameserverApi
+from cometmq.client.connection.master_search import MasterSearch
 from cometmq.client.connection.nameservers import Nameservers
 from cometmq.client.connection.route_fetcher import RouteFetcher
 from cometmq.client.connection.routes import KnownTopic, TopicRoutes
@@ -59,6 +60,7 @@ _REFRESHING, _BEATING = "refreshing routes", "sending heartbeats to"
 
 # First pause before an unreachable broker is tried again, doubled up to the heartbeat interval, ms.
 _AWAY_MS = 500
+_CLOSE_MS = 100  # After this time the connection to a former master is aborted.
 # How long a broker stays known after a nameserver last listed it, seconds. A restarted nameserver lists no broker until it
 # registers again (every 30 s), a restarted broker is not listed. Java's nameserver waits as long for a silent broker.
 _NAMED_SECONDS = 120.0
@@ -98,6 +100,7 @@ class ClientInstance:
         ip: Address of this machine in client and message ids.
         channels: Connections to brokers and nameservers.
         routes: The known routes.
+        masters: Searches for masters that have failed.
         nameservers: The nameservers, to send requests to.
         nameserver_api: Typed requests to nameservers.
     """
@@ -120,20 +123,21 @@ class ClientInstance:
         self.outages = Outages(self.clock)
         self.chance = chance or loop_chance()
         addresses = nameserver_addresses(nameservers)
-        given_ip = self.settings.client_ip
-        self.ip = checked_ip(given_ip) if given_ip else own_ip(addresses[0])
+        given = self.settings.client_ip
+        self.ip = checked_ip(given) if given else own_ip(addresses[0])
         self._pid = os.getpid()
         self._take_id()
         self.routes = TopicRoutes()
         self.channels = self._make_channels()
-        timeout_ms = self.settings.request_timeout_ms
         self.nameservers = Nameservers(
-            addresses, self.channels, timeout_ms=timeout_ms, chance=self.chance
+            addresses, self.channels, timeout_ms=self.request_timeout_ms, chance=self.chance
         )
         self.nameserver_api = NameserverApi(self.nameservers)
         self._route_fetcher = RouteFetcher(
             self.routes, self.nameserver_api, on_new=self._introduce
         )
+        self.masters = MasterSearch(self.routes, self._route_fetcher, self.clock, self.chance)
+        self.masters.on_moved.append(self._master_moved)
         self._member_api = MemberApi(self)
         self.tasks = Tasks(self.client_id)
         self._members: list[Member] = []
@@ -141,12 +145,11 @@ class ClientInstance:
         # Connections on which a heartbeat was sent, and addresses to which one is waiting for a connection.
         self._introduced: WeakSet[Channel] = WeakSet()
         self._beating: set[str] = set()
-        # Members that all brokers of the cluster must know, and whether these brokers were queried.
+        # Members that all brokers of the cluster must know.
         self._everywhere: list[Member] = []
-        self._is_cluster_known = False
         self._lost = asyncio.Event()
-        self._is_looking = False  # For a broker that is unreachable.
-        self._is_started = False
+        # Whether all brokers were queried, an unreachable broker is looked for, and `start` was called.
+        self._is_cluster_known = self._is_looking = self._is_started = False
 
     def _take_id(self) -> None:
         self.client_id = make_client_id(self.ip, self.settings.instance_name, self.chance)
@@ -157,10 +160,25 @@ class ClientInstance:
             on_request=self._take_request,
             connect_timeout_ms=self.settings.connect_timeout_ms,
             on_opened=lambda _channel: self._introduce(),
-            on_lost=lambda _channel: self._lost.set(),
+            on_lost=self._channel_lost,
             credentials=self.settings.credentials or environment_credentials(),
             tls=self.settings.tls or environment_tls(),
         )
+
+    def _channel_lost(self, channel: Channel) -> None:
+        self._lost.set()
+        self.masters.doubt_at(channel.address)
+
+    def _master_moved(self, _broker_name: str, before: str | None) -> None:
+        """Let requests that wait for the old master fail, unless it is a slave now, and send heartbeats to the new one."""
+        named = self.routes.addresses(only_masters=False)
+        if before is not None and before not in named:
+            channel = self.channels.peek(before)
+            if channel is not None:
+                channel.close()
+                # It may hang and not read what is to be sent before.
+                self.tasks.spawn(channel.wait_closed(timeout_ms=_CLOSE_MS), "closing")
+        self._lost.set()
 
     def __repr__(self) -> str:
         return f"<ClientInstance {self.client_id} of {';'.join(self.nameservers.addresses)}>"
@@ -187,6 +205,7 @@ class ClientInstance:
         self._route_fetcher.close()
         await self.tasks.close()
         await self.channels.close()
+        await self.masters.close()
 
     async def join(self, member: Member, *, everywhere: bool = False) -> None:
         """Add a producer or consumer, and send heartbeats as `beat` does; failures are only logged.
@@ -251,6 +270,16 @@ class ClientInstance:
             return known
         return await self._route_fetcher.fetch_to_send(topic, default_queues)
 
+    async def fresh_to_send(self, topic: str, *, default_queues: int) -> KnownTopic:
+        """Fetch the current route of a topic, or derive it again if the known one is derived from the default topic.
+
+        Raises the errors of `fresh`.
+        """
+        known = self.routes.get(topic)
+        if known is not None and known.is_inherited:
+            return await self._route_fetcher.fetch_to_send(topic, default_queues)
+        return await self._route_fetcher.fetch(topic)
+
     async def refresh(self) -> None:
         """Fetch every route in use again, then close idle connections to unknown brokers; failures are only logged."""
         wanted = dict.fromkeys(self.routes.topics)
@@ -310,7 +339,11 @@ class ClientInstance:
         return address
 
     def not_found(self, broker_name: str, broker_id: int = MASTER_ID) -> BrokerNotFound:
-        """Return, without raising it, the error for a broker that no route contains."""
+        """Return, without raising it, the error for a broker that no route contains, and look for its master.
+
+        A route that was fetched between two masters has none.
+        """
+        self.masters.doubt(broker_name)
         return BrokerNotFound(
             f"no route has an address of broker {in_quotes(broker_name)} (id {broker_id}); known brokers are "
             f"{', '.join(sorted(self.routes.brokers)) or 'none'}; is it registered at the nameserver?"
@@ -325,9 +358,13 @@ class ClientInstance:
         """
         # A larger setting of the user takes precedence over the timeout for this kind of request.
         timeout_ms = max(timeout_ms or 0, self.settings.request_timeout_ms)
-        answer = await self.channels.call(address, command, timeout_ms=timeout_ms)
-        if answer.code != ResponseCode.SUCCESS:
-            raise BrokerRefused(answer.code, answer.remark or "", address)
+        try:
+            answer = await self.channels.call(address, command, timeout_ms=timeout_ms)
+            if answer.code != ResponseCode.SUCCESS:
+                raise BrokerRefused(answer.code, answer.remark or "", address)
+        except CometError as error:
+            self.masters.doubt_at(address, error)
+            raise
         return answer
 
     async def tell(self, address: str, command: Command) -> None:
@@ -388,6 +425,7 @@ class ClientInstance:
         for address, error in zip(addresses, said, strict=True):
             if isinstance(error, BaseException):
                 self.outages.failed(_BEATING, address, error, address)
+                self.masters.doubt_at(address)
             else:
                 self.outages.worked(_BEATING, address)
 
@@ -431,8 +469,6 @@ class ClientInstance:
             if self._is_looking:
                 away_ms = min(2 * away_ms, every_ms)
             try:
-                if self._is_looking:
-                    await self.refresh()  # Another broker may be the master in its place.
                 await self.beat()
             except Exception:  # noqa: BLE001  A client without heartbeats would be worse than a line.
                 _log.exception("A heartbeat failed; the next one follows")

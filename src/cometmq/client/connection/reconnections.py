@@ -1,81 +1,79 @@
-"""Reconnects to unreachable brokers: all callers share one attempt at a time for each broker.
+"""Waits for a master to send to: all callers share one attempt at a time for each broker, and for each topic without one.
 
-Thousands of sends may be in flight when a broker restarts. They must not open a connection each.
+Thousands of sends may be in flight when a broker restarts or another one becomes the master. They must not open a connection each.
 """
 
 import asyncio
 
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.model.errors import CometError, NetError
-from cometmq.model.route import MASTER_ID
+from cometmq.model.errors import ClientClosed, CometError, NetError
 from cometmq.net.tasks import Tasks
 
-# Between attempts to connect, doubled from the first to the last, seconds.
+# Between attempts, doubled from the first to the last, seconds.
 _PAUSE_SECONDS = 0.02
 _PAUSE_SECONDS_MAX = 0.5
 
+_Place = tuple[str, str | None]  # Topic and broker name.
+
 
 class Reconnections:
-    """The unreachable brokers that callers wait for."""
+    """The masters that callers wait for; each attempt fetches the route first, because another broker may be the master now."""
 
-    def __init__(self, instance: ClientInstance) -> None:
+    def __init__(self, instance: ClientInstance, default_queues: int) -> None:
+        """Derive a route from the default topic with at most `default_queues` queues for a topic that does not exist."""
         self._instance = instance
+        self._default_queues = default_queues
         self._tasks = Tasks(f"{instance.client_id} reconnections")
-        self._trying: dict[str, asyncio.Task[None]] = {}
-        self._deadlines: dict[str, float] = {}
-        self._looking: set[str] = set()
+        self._trying: dict[_Place, asyncio.Task[None]] = {}
+        self._deadlines: dict[_Place, float] = {}
 
-    async def wait(self, address: str, deadline: float, topic: str) -> None:
-        """Wait until a connection to a broker exists, or about until the latest deadline of its callers (monotonic seconds).
+    async def wait(self, topic: str, broker_name: str | None, deadline: float) -> None:
+        """Wait until there is a connection to a broker's master, or about until the latest deadline of its callers.
 
-        Also returns when the current route of `topic` has another master in its place; then all routes are refreshed. Tries
-        first after 20 ms. Raises ClientClosed if the client is closed, CancelledError at `close`.
+        Deadlines are monotonic seconds. Without a broker, wait until the topic has a queue to send to. Returns None in each
+        case. Tries first after 20 ms. Raises ClientClosed if the client is closed, CancelledError at `close`.
         """
-        self._deadlines[address] = max(deadline, self._deadlines.get(address, deadline))
-        trying = self._trying.get(address)
+        place = topic if broker_name is None else "", broker_name
+        self._deadlines[place] = max(deadline, self._deadlines.get(place, deadline))
+        trying = self._trying.get(place)
         if trying is None:
-            trying = self._tasks.spawn(self._try(address, topic), address)
-            self._trying[address] = trying
+            trying = self._tasks.spawn(self._try(place, topic), broker_name or topic)
+            self._trying[place] = trying
         await asyncio.shield(trying)
 
-    def look(self, address: str, topic: str) -> None:
-        """Refresh the routes in the background if a broker that refuses messages is not the master any more."""
-        if address not in self._looking:
-            self._looking.add(address)
-            looking = self._tasks.spawn(self._has_moved(address, topic), address)
-            looking.add_done_callback(lambda _: self._looking.discard(address))
-
-    async def _has_moved(self, address: str, topic: str) -> bool:
-        """Return whether another broker is the master in place of one, by a topic's current route."""
-        instance = self._instance
-        try:
-            known = await instance.fresh(topic)
-        except CometError:
-            return False
-        masters = {broker.addresses.get(MASTER_ID, address) for broker in known.route.brokers}
-        if address in masters or not masters:
-            return False
-        await instance.refresh()  # The routes of other topics name the old master, too.
-        return address not in instance.routes.addresses(only_masters=True)
-
-    async def _try(self, address: str, topic: str) -> None:
+    async def _try(self, place: _Place, topic: str) -> None:
         pause = _PAUSE_SECONDS
         try:
             while True:
-                left = self._deadlines[address] - self._instance.clock.monotonic()
+                left = self._deadlines[place] - self._instance.clock.monotonic()
                 if left <= 0:
                     return
                 await asyncio.sleep(min(pause, left))
                 pause = min(2 * pause, _PAUSE_SECONDS_MAX)
-                try:
-                    await self._instance.channels.get(address)
-                except NetError:
-                    if await self._has_moved(address, topic):
-                        return
-                    continue
-                return
+                if await self._is_ready(topic, place[1]):
+                    return
         finally:
-            del self._trying[address], self._deadlines[address]
+            del self._trying[place], self._deadlines[place]
+
+    async def _is_ready(self, topic: str, broker_name: str | None) -> bool:
+        instance = self._instance
+        try:
+            await instance.fresh_to_send(topic, default_queues=self._default_queues)
+        except ClientClosed:
+            raise
+        except CometError:  # For example, a restarted nameserver knows no broker yet; the known address may still be right.
+            pass
+        if broker_name is None:
+            known = instance.routes.get(topic)
+            return known is not None and bool(known.write_queues)
+        address = instance.routes.masters.get(broker_name)
+        if address is None:
+            return False
+        try:
+            await instance.channels.get(address)
+        except NetError:
+            return False
+        return True
 
     def close(self) -> None:
         """Cancel all attempts; their waiting callers get CancelledError."""

@@ -98,6 +98,8 @@ class RouteFetcher:
                     topic, await asyncio.to_thread(known_topic, topic, route)
                 )
             self._on_new()
+        else:
+            self._routes.confirm(topic)
         return self._known(topic)
 
     def _known(self, topic: str) -> KnownTopic:

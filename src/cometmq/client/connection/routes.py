@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cometmq.model.errors import CodecError
-from cometmq.model.flags import PERM_INHERIT
+from cometmq.model.flags import PERM_INHERIT, is_writable
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID, BrokerData, TopicRoute
 from cometmq.model.text import in_quotes
@@ -38,6 +38,13 @@ class KnownTopic:
         queues = self.write_queues  # They are sorted.
         return bool(queues) and queues[0].broker_name != queues[-1].broker_name
 
+    @property
+    def is_without_master(self) -> bool:
+        """Return whether there is no queue to send to, but there would be if the brokers in the route had a master."""
+        return not self.write_queues and any(
+            is_writable(queue.perm) for queue in self.route.queues
+        )
+
 
 class TopicRoutes:
     """Routes by topic, and the addresses of the brokers in them and, if needed, of the whole cluster.
@@ -50,6 +57,8 @@ class TopicRoutes:
         self.masters: Mapping[str, str] = {}
         self._topics: dict[str, KnownTopic] = {}
         self._brokers: dict[str, Mapping[int, str]] = {}
+        # As a nameserver gave them last, whichever route had them: the routes of other topics may be older.
+        self._latest: dict[str, Mapping[int, str]] = {}
         # Brokers of the whole cluster, if a member needs them, with the time when each was last listed.
         self._cluster: dict[str, tuple[BrokerData, float]] = {}
 
@@ -68,7 +77,20 @@ class TopicRoutes:
     def put_known(self, topic: str, known: KnownTopic) -> None:
         """Store a route whose queues are already listed."""
         self._topics[topic] = known
+        self._note(known.route.brokers)
         self._collect_brokers()
+
+    def confirm(self, topic: str) -> None:
+        """Note that a nameserver has just given the known route of a topic again."""
+        if self._note(self._topics[topic].route.brokers):
+            self._collect_brokers()
+
+    def _note(self, brokers: Iterable[BrokerData]) -> bool:
+        """Store the addresses of brokers as the latest ones; return whether any differs."""
+        news = {each.broker_name: each.addresses for each in brokers}
+        is_new = any(self._latest.get(name) != addresses for name, addresses in news.items())
+        self._latest.update(news)
+        return is_new
 
     def drop(self, topic: str) -> None:
         """Forget the route of a topic."""
@@ -84,7 +106,9 @@ class TopicRoutes:
             for name, (broker, named) in self._cluster.items()
             if now - named < keep_seconds
         }
+        brokers = list(brokers)
         self._cluster.update((broker.broker_name, (broker, now)) for broker in brokers)
+        self._note(brokers)
         self._collect_brokers()
 
     def forget_cluster(self) -> None:
@@ -93,22 +117,27 @@ class TopicRoutes:
         self._collect_brokers()
 
     def _collect_brokers(self) -> None:
-        brokers: dict[str, dict[int, str]] = {
-            name: dict(broker.addresses) for name, (broker, _) in self._cluster.items()
-        }
+        names = dict.fromkeys(self._cluster)
         for known in self._topics.values():
-            for broker in known.route.brokers:
-                brokers.setdefault(broker.broker_name, {}).update(broker.addresses)
-        self._brokers = dict(brokers)
+            names.update(dict.fromkeys(each.broker_name for each in known.route.brokers))
+        self._latest = {name: self._latest[name] for name in names}
+        self._brokers = dict(self._latest)
         self.masters = {
             name: addresses[MASTER_ID]
-            for name, addresses in brokers.items()
+            for name, addresses in self._brokers.items()
             if MASTER_ID in addresses
         }
 
     def get(self, topic: str) -> KnownTopic | None:
         """Return the known route of a topic, or None."""
         return self._topics.get(topic)
+
+    def topic_of(self, broker_name: str) -> str | None:
+        """Return a topic whose known route has the broker, or None."""
+        for topic, known in self._topics.items():
+            if any(each.broker_name == broker_name for each in known.route.brokers):
+                return topic
+        return None
 
     @property
     def topics(self) -> list[str]:

@@ -9,6 +9,7 @@ DefaultMQProducerImpl.sendDefaultImpl of 5.3.3.
 import asyncio
 from typing import TYPE_CHECKING
 
+from cometmq.client.connection.master_search import NOT_MASTER_CODES
 from cometmq.client.producer.encoded_send import EncodedSend
 from cometmq.client.producer.fault_table import ISOLATION_LATENCY_MS
 from cometmq.client.producer.queue_selector import Pick
@@ -17,6 +18,7 @@ from cometmq.codec.remoting import RawCommand
 from cometmq.codec.send_text import SendPieces, back_text
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import (
+    BrokerNotFound,
     BrokerRefused,
     ClientClosed,
     CodecError,
@@ -48,6 +50,9 @@ RETRIABLE_CODES = frozenset(
         ResponseCode.GO_AWAY,
     )
 )
+# Pauses while a broker group has no master that accepts messages, seconds.
+_PAUSE_SECONDS = 0.02
+_PAUSE_SECONDS_MAX = 0.5
 Failure = tuple[MessageQueue | None, CometError]
 _SUCCESS = int(ResponseCode.SUCCESS)
 
@@ -81,6 +86,7 @@ class PendingSend:
         "_failures",
         "_pick",
         "_queue",
+        "_refused_at",
         "_result",
         "_sender",
         "deadline",
@@ -103,6 +109,9 @@ class PendingSend:
         self._result = result
         self._queue = queue
         self._failures: tuple[Failure, ...] = ()
+        self._refused_at = (
+            0.0  # Of the first refusal by a broker that was no master, monotonic seconds.
+        )
         self._began = began
         self.deadline = deadline
 
@@ -125,7 +134,7 @@ class PendingSend:
             encoded, queue = self.encoded, self._queue
             if queue is None:
                 known = instance.routes.get(encoded.topic)
-                if known is None:
+                if known is None or known.is_without_master:
                     self._prepare()
                     return
                 failed = self._failed_brokers() if self._failures else ()
@@ -133,9 +142,8 @@ class PendingSend:
                     encoded.topic, known.write_queues, self._pick, failed
                 )
             name = queue.broker_name
-            channel = instance.channels.peek(
-                instance.routes.masters.get(name) or instance.address(name)
-            )
+            address = instance.routes.masters.get(name)
+            channel = None if address is None else instance.channels.peek(address)
             if channel is None:
                 self._prepare()
                 return
@@ -185,23 +193,33 @@ class PendingSend:
         try:
             async with asyncio.timeout(max(deadline - now, 0)):
                 if self._queue is None:
-                    await sender.queues(self.encoded.topic)
+                    if not await sender.queues(self.encoded.topic) and self._lacks_master():
+                        missing = f"no broker of {in_quotes(self.encoded.topic)} had a master within the send timeout"
+                        await sender.returns.wait(self.encoded.topic, None, self.deadline)
                 else:
-                    address = sender.instance.address(self._queue.broker_name)
+                    name = self._queue.broker_name
                     try:
-                        await sender.instance.channels.get(address)
-                    except ConnectError as error:
-                        # Without another broker, wait for a restarting one. Not an attempt: nothing was sent.
-                        if self._pick or len(self._brokers()) > 1:
+                        await sender.instance.channels.get(sender.instance.address(name))
+                    except (ConnectError, BrokerNotFound) as error:
+                        # Without another broker, wait for a restarting or another master. Not an attempt: nothing was sent.
+                        if self._is_elsewhere():
                             raise
                         missing = f"{error} It did not return within the send timeout"
-                        await sender.returns.wait(address, self.deadline, self.encoded.topic)
+                        await sender.returns.wait(self.encoded.topic, name, self.deadline)
         except TimeoutError:
             self.failed(RequestTimeout(missing))
         except CometError as error:
             self.failed(error)
         else:
             self.attempt()
+
+    def _lacks_master(self) -> bool:
+        known = self._sender.instance.routes.get(self.encoded.topic)
+        return known is not None and known.is_without_master
+
+    def _is_elsewhere(self) -> bool:
+        """Return whether the message may be sent to another broker."""
+        return self._pick is None and len(self._brokers()) > 1
 
     # --- called by the channel (net.waiters.Waiter)
 
@@ -229,8 +247,6 @@ class PendingSend:
         status = SEND_STATUSES.get(answer[0])
         if status is None:
             address = sender.instance.routes.address(queue.broker_name) or queue.broker_name
-            if answer[0] == ResponseCode.SERVICE_NOT_AVAILABLE:
-                sender.returns.look(address, self.encoded.topic)
             self.failed(BrokerRefused(answer[0], answer[5] or "", address))
         elif (
             status is not SendStatus.OK
@@ -260,6 +276,8 @@ class PendingSend:
             self._settle(error)
             return
         sender = self._sender
+        if self._queue is not None and self._waits_for_master(error):
+            return
         self._failures = (*self._failures, (self._queue, error))
         if sender.faults is not None and self._queue and isinstance(error, NetError):
             self._note_latency(self._queue, ISOLATION_LATENCY_MS)
@@ -272,6 +290,29 @@ class PendingSend:
                 self.attempt()
         else:
             self._settle(self._final_error(error))
+
+    def _waits_for_master(self, error: CometError) -> bool:
+        """Look for the master if an error may mean that there is another one; return whether the send is tried again.
+
+        It is if the broker has stored nothing and the message may not go to another one. This is no attempt.
+        """
+        assert self._queue is not None
+        sender = self._sender
+        is_refused = isinstance(error, BrokerRefused) and error.code in NOT_MASTER_CODES
+        if is_refused or isinstance(error, NetError):
+            sender.instance.masters.doubt(self._queue.broker_name)
+        if not is_refused or self._result.done() or self._is_elsewhere():
+            return False
+        now = sender.clock.monotonic()
+        self._refused_at = self._refused_at or now
+        # Half of what has passed since the first refusal, and half of that is random.
+        pause = min(max((now - self._refused_at) / 2, _PAUSE_SECONDS), _PAUSE_SECONDS_MAX)
+        pause *= 0.5 + sender.instance.chance.random() / 2
+        if now + pause >= self.deadline:
+            return False
+        self._queue = None
+        sender.loop.call_later(pause, self.attempt)
+        return True
 
     def _is_retriable(self, error: CometError) -> bool:
         if self.deadline - self._sender.clock.monotonic() <= 0:

@@ -25,6 +25,8 @@ from cometmq.model.text import in_quotes
 
 # Shortest time between two looks at the timeouts of sends that wait: thousands may wait, each with a timeout of its own.
 _LOOK_SECONDS = 0.05
+# Sends that take longer than this, or twice as long, make their masters doubtful.
+_STUCK_SECONDS = 1.0
 _NO_ROOM = (
     "too many sends are in flight; raise in_flight_max, in_flight_bytes_max or send_timeout_ms"
 )
@@ -36,7 +38,7 @@ class EncodedSender:
     Attributes:
         faults: Brokers to avoid; None without `latency_fault`.
         turn: Round robin over the queues of each topic.
-        returns: Waits for brokers that are unreachable.
+        returns: Waits for masters that are unreachable or unknown.
         is_closed: Whether no further attempt may start.
     """
 
@@ -45,7 +47,7 @@ class EncodedSender:
         self.settings = settings
         self.clock = instance.clock
         self.faults = FaultTable(instance.clock) if settings.latency_fault else None
-        self.returns = Reconnections(instance)
+        self.returns = Reconnections(instance, settings.default_topic_queues)
         self.is_closed = False
         self.loop = asyncio.get_running_loop()
         self._timeout_seconds = settings.send_timeout_ms / 1000
@@ -56,6 +58,9 @@ class EncodedSender:
         self._count_left = settings.in_flight_max
         self._size_left = settings.in_flight_bytes_max
         self._waiting: deque[PendingSend] = deque()
+        self._room_before = self.room
+        # Set while there are sends in flight.
+        self._watching: asyncio.TimerHandle | None = None
         self._looks_at = math.inf  # Time of the next look, monotonic seconds.
         self._next_look: asyncio.TimerHandle | None = None
 
@@ -80,6 +85,8 @@ class EncodedSender:
         else:
             self._count_left -= 1
             self._size_left -= len(encoded[3])
+            if self._watching is None:
+                self._watch()
             sending.attempt()
         return result
 
@@ -103,6 +110,23 @@ class EncodedSender:
                 self.began(1, len(sending.encoded.body))  # `failed` counts it as ended.
                 sending.failed(RequestTimeout(_NO_ROOM))
 
+    def _watch(self) -> None:
+        self._room_before = self.room
+        self._watching = self.loop.call_later(_STUCK_SECONDS, self._doubt_if_stuck)
+
+    def _doubt_if_stuck(self) -> None:
+        """Look for other masters if no send has begun or ended since the last look, but some are in flight.
+
+        A master that hangs keeps its connections, and its place at the nameserver until that notices it.
+        """
+        before, self._watching = self._room_before, None
+        if self.is_idle or self.is_closed:
+            return
+        if before == self.room:
+            for name in self.instance.routes.masters:
+                self.instance.masters.doubt(name)
+        self._watch()
+
     @property
     def is_idle(self) -> bool:
         """Whether no send is in flight or waits; one-way sends are not counted."""
@@ -117,6 +141,8 @@ class EncodedSender:
         """Count sends that were started without `start`; `size` is the total of their bodies in bytes."""
         self._count_left -= count
         self._size_left -= size
+        if self._watching is None:
+            self._watch()
 
     def ended(self, size: int, count: int = 1) -> None:
         """Count completed sends and start sends that wait; `size` is the total of the completed bodies in bytes."""

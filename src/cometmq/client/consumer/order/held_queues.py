@@ -40,11 +40,13 @@ class HeldQueues:
         self._tasks = Tasks(f"{group} locks")
 
     def start(self) -> None:
-        """Start renewing the locks, every `lock_interval_ms`."""
+        """Start renewing the locks, every `lock_interval_ms`, and when a broker group has another master."""
+        self._instance.masters.on_moved.append(self._master_moved)
         self._tasks.spawn(repeat(self.renew, every_ms=self._settings.lock_interval_ms), "renew")
 
     async def stop(self) -> None:
         """Stop renewing the locks, without releasing them."""
+        self._instance.masters.on_moved.remove(self._master_moved)
         await self._tasks.close()
 
     @property
@@ -63,13 +65,21 @@ class HeldQueues:
 
     async def renew(self) -> None:
         """Renew all locks; report queues whose lock is refused to `lost`. A failed request is no refusal."""
-        refused, _granted = await self._ask(self._until)
+        await self._renew(self._until)
+
+    async def _renew(self, queues: Iterable[MessageQueue]) -> None:
+        refused, _granted = await self._ask(queues)
         self._give_up(refused)
+
+    def _master_moved(self, broker_name: str, _before: str | None) -> None:
+        """Lock the queues of a broker group at its new master, which does not know the locks of the old one."""
+        held = [queue for queue in self._until if queue.broker_name == broker_name]
+        if held:
+            self._tasks.spawn(self._renew(held), f"renew at {broker_name}")
 
     async def retake(self, queue: MessageQueue) -> None:
         """Request an expired lock again; if it is refused, report the queue to `lost`."""
-        refused, _granted = await self._ask([queue])
-        self._give_up(refused)
+        await self._renew([queue])
 
     def _give_up(self, refused: set[MessageQueue]) -> None:
         for queue in refused:

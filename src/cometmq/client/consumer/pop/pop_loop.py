@@ -127,7 +127,7 @@ class PopLoop:
                 is_own = not isinstance(error, NetError | BrokerNotFound)
                 place = str(self.queue) if is_own else self.queue.broker_name
                 self._popping.outages.failed(_POPPING, place, error, self.queue)
-                await asyncio.sleep(_FAILURE_PAUSE)
+                await self._popping.popper.pause(self.queue.broker_name, _FAILURE_PAUSE, error)
 
     async def _pop_once(self) -> None:
         popping, settings = self._popping, self._popping.settings

@@ -24,7 +24,13 @@ from cometmq.codec.receipt import Receipt, decode_starts, kind_of, parse_receipt
 from cometmq.codec.record import Record
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import BrokerRefused, ClientError, CodecError, RequestError
+from cometmq.model.errors import (
+    BrokerRefused,
+    ClientError,
+    CodecError,
+    CometError,
+    RequestError,
+)
 from cometmq.model.message import StoredMessage, message_name
 from cometmq.model.namespace import NO_NAMESPACE, Namespace
 from cometmq.model.properties import FIRST_POP_TIME, POP_CK
@@ -68,11 +74,15 @@ class _Introduced:
         self, address: str, command: Command, *, timeout_ms: float | None = None
     ) -> Command:
         """Return a request's answer; raise BrokerRefused for an error answer, NetError, CodecError or ClientClosed without one."""
-        channel = await self._instance.channels.get(address)
-        timeout_ms = timeout_ms or self._instance.settings.request_timeout_ms
-        answer = await channel.call(command, timeout_ms=timeout_ms)
-        if answer.code != ResponseCode.SUCCESS:
-            raise BrokerRefused(answer.code, answer.remark or "", address)
+        try:
+            channel = await self._instance.channels.get(address)
+            timeout_ms = timeout_ms or self._instance.settings.request_timeout_ms
+            answer = await channel.call(command, timeout_ms=timeout_ms)
+            if answer.code != ResponseCode.SUCCESS:
+                raise BrokerRefused(answer.code, answer.remark or "", address)
+        except CometError as error:
+            self._instance.masters.doubt_at(address, error)
+            raise
         return answer
 
 
@@ -97,6 +107,10 @@ class Popper:
         self._group = group
         self.body_size_max = body_size_max
         self.namespace = namespace
+
+    async def pause(self, broker_name: str, seconds: float, error: Exception) -> None:
+        """Wait before the next pop, after an error; maybe only until the broker group has another master."""
+        await self._instance.masters.pause(broker_name, seconds, error)
 
     async def pop(self, broker_name: str, ask: PopTerms) -> list[StoredMessage]:
         """Pop messages from a master; return the readable ones that match the tags, which may be none.

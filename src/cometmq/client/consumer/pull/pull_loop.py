@@ -160,11 +160,12 @@ class PullLoop:
             if refused.code == ResponseCode.TOPIC_NOT_EXIST:
                 self._lose_position()
             is_short = refused.code == ResponseCode.FLOW_CONTROL
-            await asyncio.sleep(_BUSY_PAUSE if is_short else _FAILURE_PAUSE)
+            seconds = _BUSY_PAUSE if is_short else _FAILURE_PAUSE
+            await self._reading.puller.pause(self.queue, seconds, refused)
         except Exception as error:  # noqa: BLE001  Even a bug must not end the loop.
             # Otherwise a queue that is no longer read would stay unnoticed for long.
             self._failed(error)
-            await asyncio.sleep(_FAILURE_PAUSE)
+            await self._reading.puller.pause(self.queue, _FAILURE_PAUSE, error)
 
     def _failed(self, error: Exception) -> None:
         # An unreachable broker is one outage for all its queues; a refusal may concern a single topic.

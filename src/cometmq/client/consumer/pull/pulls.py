@@ -91,6 +91,10 @@ class Puller:
         address = instance.routes.address_to_read(queue.broker_name, broker_id)
         return None if address is None else instance.channels.peek(address)
 
+    async def pause(self, queue: MessageQueue, seconds: float, error: Exception) -> None:
+        """Wait before the next pull of a queue, after an error; maybe only until the broker group has another master."""
+        await self._instance.masters.pause(queue.broker_name, seconds, error)
+
     def header(self, queue: MessageQueue, offset: int, ask: PullTerms) -> PullRequest:
         """Make the header of a pull request from an offset of a queue."""
         sys_flag = PULL_SUBSCRIPTION
