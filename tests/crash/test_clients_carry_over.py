@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import (
+from cometmq import (
     Admin,
     ConsumeFrom,
-    GroupConfig,
     Message,
     MessageQueue,
     Producer,
@@ -29,6 +28,7 @@ from cometmq.client import (
     SimpleConsumer,
     StoredMessage,
 )
+from cometmq.admin import GroupConfig
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError
 from tests.crash.test_role_changes import promote, wait_in_sync
@@ -104,7 +104,7 @@ def group(folder: Path) -> Iterator[tuple[str, list[processes.Program]]]:
         ]
         with both[0], both[1]:
             with Admin(names) as admin:
-                admin.create_topic(TOPIC, queues=QUEUES)
+                admin.topics.create(TOPIC, queues=QUEUES)
             wait_in_sync(names)
             yield names, both
 
@@ -194,7 +194,7 @@ def test_consumers_go_on_at_the_new_master(tmp_path: Path, swap: Swap, kind: str
     with group(tmp_path) as (names, both):
         if kind == "pop":
             with Admin(names) as admin:
-                admin.set_request_mode(TOPIC, "billing", "POP", share_queues=8)
+                admin.topics.set_request_mode(TOPIC, "billing", "POP", share_queues=8)
         with (
             PushConsumer(
                 names,
@@ -233,7 +233,7 @@ def test_a_call_that_fails_lets_the_next_ones_reach_the_new_master(tmp_path: Pat
         PullConsumer(names, group="pulling") as pulling,
     ):
         with Admin(names) as admin:
-            admin.create_group(GroupConfig("pulling"))
+            admin.groups.create(GroupConfig("pulling"))
 
         errors: list[CometError] = []
 

@@ -62,7 +62,9 @@ def test_handles_and_transactions_of_before_a_kill_are_good_afterwards(tmp_path)
         with broker, RawGrpc(f"127.0.0.1:{port}", "client") as client:
             with Admin(names.address) as admin:
                 admin.topics.create("orders", queues=1)
-                admin.topics.create("pays", queues=1, attributes={"message.type": "TRANSACTION"})
+                admin.topics.create(
+                    "pays", queues=1, attributes={"message.type": "TRANSACTION"}
+                )
             client.send(client.message("orders", b"1"), client.message("orders", b"2"))
             _, found = client.receive("orders", invisible_duration=seconds(600))
             half = client.message("pays", b"p", message_type=pb.TRANSACTION)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.client import Admin, GroupConfig
+from cometmq import Admin
+from cometmq.admin import GroupConfig
 from cometmq.model.errors import BrokerNotFound, NetError
 from tests.support import processes
 
@@ -21,19 +22,19 @@ def test_a_group_is_deleted_at_brokers_that_only_another_nameserver_lists(tmp_pa
         ),
     ):
         with Admin(old.address) as admin:
-            admin.create_group(GroupConfig("billing"))
-            assert "billing" in admin.groups()
+            admin.groups.create(GroupConfig("billing"))
+            assert "billing" in admin.groups.configs()
         for _ in range(8):  # Each client begins with a nameserver by chance.
             with Admin(f"{young.address};{old.address}") as admin:
-                admin.create_group(GroupConfig("billing"))
-                admin.delete_group("billing")
+                admin.groups.create(GroupConfig("billing"))
+                admin.groups.delete("billing")
             with Admin(old.address) as admin:
-                assert "billing" not in admin.groups()
+                assert "billing" not in admin.groups.configs()
         young.kill()
         with Admin(f"{young.address};{old.address}") as admin:
-            admin.create_group(GroupConfig("billing"))
+            admin.groups.create(GroupConfig("billing"))
             with pytest.raises(BrokerNotFound, match="known clusters: DefaultCluster"):
-                admin.create_group(GroupConfig("billing"), cluster="Other")
+                admin.groups.create(GroupConfig("billing"), cluster="Other")
         old.kill()
         with Admin(f"{young.address};{old.address}") as admin, pytest.raises(NetError):
-            admin.groups()
+            admin.groups.configs()

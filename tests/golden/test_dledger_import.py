@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from cometmq import PullConsumer
 from cometmq.cli.__main__ import app
-from cometmq.client import PullConsumer
 from cometmq.codec.dledger import (
     ENTRY_HEAD_SIZE,
     NOOP_MAGIC,

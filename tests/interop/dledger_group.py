@@ -14,15 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cometmq.client import (
-    Admin,
-    GroupConfig,
-    Message,
-    Producer,
-    ProducerSettings,
-    PullConsumer,
-    SendResult,
-)
+from cometmq import Admin, Message, Producer, ProducerSettings, PullConsumer, SendResult
+from cometmq.admin import GroupConfig
 from cometmq.model.errors import SendFailed
 from tests.interop import reference
 from tests.support.frames import ask
@@ -133,7 +126,7 @@ def fill(nameserver: str, brokers: Sequence[Program]) -> list[Sent]:
 def commit_offsets(nameserver: str) -> None:
     """Let a consumer group have consumed 10 messages of each queue."""
     with Admin(nameserver) as admin:
-        admin.create_group(GroupConfig(GROUP))
+        admin.groups.create(GroupConfig(GROUP))
     with PullConsumer(nameserver, group=GROUP) as consumer:
         for queue in consumer.queues(TOPIC):
             consumer.commit(queue, 10)

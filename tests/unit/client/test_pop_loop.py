@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-from cometmq.client import PushSettings
+from cometmq import PushSettings
 from cometmq.client.consumer.counts import Counts
 from cometmq.client.consumer.listeners import verdict_of
 from cometmq.client.consumer.pop.pop_loop import PopContext, PopLoop
