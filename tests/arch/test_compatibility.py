@@ -1,4 +1,4 @@
-"""The table of docs/compatibility.md can be believed: its states are words, and its tests exist."""
+"""docs/compatibility.md can be believed: its states are words, and compatibility.yml has the tests of each row."""
 
 import ast
 import re
@@ -6,8 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "compatibility.md"
+TESTS = ROOT / "tests" / "arch" / "compatibility.yml"
 SCENARIOS = ROOT / "tests" / "interop" / "java" / "src" / "kit"
 SCENARIO_TESTS = ROOT / "tests" / "interop" / "test_java_clients.py"
 
@@ -19,29 +22,44 @@ REFUSAL = re.compile(
 )
 # What no request, setting, file or command can ask for; the row says so in these words.
 UNASKED = "Nothing asks for it"
-QUOTED = re.compile(r"`([^`]+)`")
 
 
 class Row(NamedTuple):
     """One feature."""
 
+    section: str
     feature: str
     rocketmq: str
     state: str
-    shown_by: str
     remark: str
 
 
 @cache
+def cells() -> tuple[tuple[str, ...], ...]:
+    """The cells of all rows of all tables, each behind the section that it is in."""
+    section, found = "", []
+    for line in PAGE.read_text().splitlines():
+        if line.startswith("## "):
+            section = line[3:]
+        if line.startswith("| "):
+            found.append((section, *(each.strip() for each in line.strip()[1:-1].split("|"))))
+    return tuple(each for each in found if each[1] not in {"feature", "subject", "---"})
+
+
+@cache
 def rows() -> tuple[Row, ...]:
-    """The rows of all feature tables; the page's last table has fewer columns."""
-    cells = [
-        [cell.strip() for cell in line.strip().strip("|").split("|")]
-        for line in PAGE.read_text().splitlines()
-        if line.startswith("| ")
-    ]
-    tables = [row for row in cells if len(row) == len(Row._fields)]
-    return tuple(Row(*row) for row in tables if row[0] not in {"feature", "---"})
+    """The rows of all feature tables; the page's last table, of differences, has fewer columns."""
+    return tuple(Row(*each) for each in cells() if len(each) == len(Row._fields))
+
+
+@cache
+def shown_by() -> dict[tuple[str, str], list[str]]:
+    """The tests of each row, by section and first cell."""
+    return {
+        (section, row): tests
+        for section, found in yaml.safe_load(TESTS.read_text()).items()
+        for row, tests in found.items()
+    }
 
 
 @cache
@@ -88,9 +106,13 @@ def test_states_are_words_of_the_legend() -> None:
     assert {row.state for row in rows()} <= STATES
 
 
+def test_each_row_has_its_tests_and_no_others_are_listed() -> None:
+    assert [each[:2] for each in cells()] == list(shown_by())
+
+
 def test_what_is_there_is_shown_by_a_test() -> None:
-    bare = [row.feature for row in rows() if row.state != "not yet" and not row.shown_by]
-    assert bare == []
+    not_yet = {row[:2] for row in rows() if row.state == "not yet"}
+    assert [row for row, tests in shown_by().items() if not tests and row not in not_yet] == []
 
 
 def test_what_is_not_all_there_says_what_is_missing() -> None:
@@ -107,16 +129,12 @@ def test_what_is_not_all_there_is_shown_to_be_refused() -> None:
         if row.state in {"partly", "not yet"}
         and UNASKED not in row.remark
         and not REFUSAL.search(
-            " ".join(each.partition("::")[2] for each in QUOTED.findall(row.shown_by))
+            " ".join(each.partition("::")[2] for each in shown_by()[row[:2]])
         )
     ]
     assert silent == []
 
 
 def test_every_test_that_is_named_exists() -> None:
-    # The table of differences names tests, too, so the whole page is looked through.
-    named = re.findall(r"`((?:tests/|scenario:)[^`]+)`", PAGE.read_text())
-    named = [each for each in named if "::" in each or each.startswith("scenario:")]
-    legend = "scenario:name"
-    assert len(named) > len(rows()) / 2
-    assert [fault for each in named if each != legend and (fault := missing(each))] == []
+    named = [each for tests in shown_by().values() for each in tests]
+    assert [fault for each in named if (fault := missing(each))] == []
