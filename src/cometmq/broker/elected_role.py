@@ -1,7 +1,7 @@
 """The roles of a broker in a group that elects its leader: the leader is the master, the others are its slaves.
 
 The role follows the election (`replication.group`). When a member stops leading, its store refuses messages at once; the
-rest of the change follows. When it begins to lead, it becomes the master as soon as it has committed a record of its term
+rest of the change follows. A new leader becomes the master as soon as it has committed a record of its term
 and dispatched everything before it.
 """
 

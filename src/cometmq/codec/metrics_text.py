@@ -70,7 +70,7 @@ class LabelRows:
     def texts(self, start: int, end: int) -> list[str]:
         """Return the labels of the samples from `start` to `end` as lines have them, with the brace and space behind.
 
-        Those of all samples before must have been asked for.
+        The labels of all earlier samples must have been requested.
         """
         new = self.rows[len(self._texts) : end]
         self._texts += [self._form % values for values in _all_safe(new)]

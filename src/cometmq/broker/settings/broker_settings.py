@@ -68,7 +68,7 @@ class BrokerSettings(MetricsKeys):
         listen_port: the port; 0 for any free one; old clients' second port is 2 below.
         grpc_port: the port for gRPC clients (apache.rocketmq.v2) of this broker, usually 8081; 0: none; needs the extra
             `grpc`; for RocketMQ a setting of its proxy.
-        grpc_access_address: the "host:port" that gRPC clients are told; empty: the one that they use; not a key of RocketMQ.
+        grpc_access_address: the "host:port" in routes for gRPC clients; empty: the one that they use; not a key of RocketMQ.
         connections_max: most connections; beyond it a silent one, of the address with the most, is closed for a new one,
             or the new one is refused; not a key of RocketMQ.
         idle_seconds_max: silent connections are closed after this time, s; after 15 s if they never sent anything.

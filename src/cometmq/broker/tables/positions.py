@@ -152,7 +152,7 @@ class GroupPositions:
         return (yield from self.pops.in_flight())
 
     def begins(self, topic: str, count: int) -> list[tuple[int, int]]:
-        """Return where a group without an offset begins in each of the first `count` queues of a topic, and its end."""
+        """Return the offset at which a group without a position starts in each of the first `count` queues of a topic, and the queue's end."""
         queues = self._store.queues_by_number(topic) or {}
         return [
             (0, 0)
@@ -178,7 +178,7 @@ class GroupPositions:
 
         Args:
             committed: Its offsets by queue; nothing else may be known of it (`is_committed_all`).
-            begins: Where it began in each queue (`begins`).
+            begins: Its first offset in each queue (`begins`).
         """
         messages = grown = 0
         for queue_id, offset in committed.items():

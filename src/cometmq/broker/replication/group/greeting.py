@@ -105,7 +105,7 @@ class Hello:
 
         Raises:
             CodecError: The frame does not belong to a greeting.
-            LinkError: The other side is not the peer, or refuses this member; the text says why.
+            LinkError: The other side is not the peer, or refuses this member for the reason in the text.
         """
         of = frame.header
         if frame.type == "challenge":

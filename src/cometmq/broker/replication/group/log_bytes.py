@@ -17,7 +17,7 @@ _MARK_SIZE = 8  # Size and magic number of a record.
 
 
 class GroupLogBytes:
-    """Reads parts of a store's log, and appends those of a leader."""
+    """Reads parts of a store's log, and appends parts of the leader's."""
 
     def __init__(self, store: MessageStore, clock: Clock) -> None:
         self._store = store
@@ -45,7 +45,7 @@ class GroupLogBytes:
         return end if end > begin else self._first_end(begin)
 
     def _first_end(self, begin: int) -> int:
-        """Return the end of the first record from an offset on, at which a record or a blank end begins."""
+        """Return the end of the first record from an offset on, at which a record or a blank end starts."""
         mark = self._read(begin, _MARK_SIZE)
         if int.from_bytes(mark[4:]) == MAGIC_BLANK:
             begin = self._file_end(begin)
@@ -71,7 +71,7 @@ class GroupLogBytes:
         return bytes(piece)
 
     def append(self, offset: int, content: memoryview) -> int:
-        """Append records or a part of a blank end at an offset; return where the rest of the bytes begins.
+        """Append records or a part of a blank end at an offset; return the offset of the rest of the bytes.
 
         Raises:
             StoreError: The store accepts nothing now, or for good; or the bytes are no whole records (RecordIllegal).

@@ -68,7 +68,7 @@ class MemberFiles:
 
         Raises:
             SettingsError: The directory is that of another member or group, or the members have changed.
-            StoreDamaged: The file is damaged; the message says what to do.
+            StoreDamaged: The file is damaged; the message has the repair.
             OSError: The disk failed.
         """
         try:

@@ -109,7 +109,7 @@ class PeerConnection(ServedProtocol):
     """A connection of another member to this one.
 
     Attributes:
-        hello: What the member has told of itself; None during the greeting.
+        hello: The member's hello; None during the greeting.
         address: "ip:port" of the connection.
     """
 
@@ -172,7 +172,7 @@ class PeerConnection(ServedProtocol):
             self._transport.abort()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Remove this connection from those of the port."""
+        """Remove this connection from the port's connections."""
         self._transport = None
         self._port.left(self)
 

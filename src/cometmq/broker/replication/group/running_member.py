@@ -1,7 +1,7 @@
 """Runs a member of a group (`replication.group.RaftMember`) on a store, files, connections and clocks.
 
-Events are handled one after the other: messages, ticks, and changes of the log. What the machine then asks for is done in
-its order, flushes in a thread, before the next event. Of the log the machine only knows offsets; parts are copied as bytes.
+Events are handled one after the other: messages, ticks, and changes of the log. The actions that the machine returns are done in
+their order, flushes in a thread, before the next event. Of the log the machine only knows offsets; parts are copied as bytes.
 """
 
 import logging
@@ -83,7 +83,7 @@ def open_member(
 
     Raises:
         SettingsError: The directory belongs to somebody else, or has messages but was never a member's.
-        StoreDamaged: A file is damaged; the message says what to do.
+        StoreDamaged: A file is damaged; the message has the repair.
         OSError: The disk failed.
     """
     state = files.load(group=place.group, own=place.own, voters=place.voters)
@@ -122,7 +122,7 @@ class RunningMember:
         place: Its place in the group.
         is_over: Whether it takes no part in the group any more, because its disk or its log failed.
         is_serving: Whether it leads, has committed a record of its term, and has dispatched everything before it.
-        on_change: Called when it begins or ends to serve, or follows another leader.
+        on_change: Called when it starts or stops serving, or follows another leader.
     """
 
     def __init__(
@@ -285,7 +285,7 @@ class RunningMember:
             member.stored(stable, member.log.generation, now)
 
     def _look(self) -> None:
-        """Notice at once when this member begins or ends to lead."""
+        """Notice at once when this member starts or stops leading."""
         member = self.member
         leads = member.role is RaftRole.LEADER
         led, leader, was_readable = self._known
@@ -313,7 +313,7 @@ class RunningMember:
         if positions.replicated is None or end > positions.replicated:
             self._side.replicated(end, int(leads))
 
-    # --- what the machine asks for
+    # --- actions that the machine returns
 
     def _do(self, ready: Ready) -> Steps[None]:
         """Do what is ready, in order."""
@@ -377,7 +377,7 @@ class RunningMember:
             self._on_written()
 
     def _append_record(self, term: int, membership: Membership) -> Steps[None]:
-        """Append the record with which this member begins to lead, and do what the machine asks for then."""
+        """Append this leader's record of its term, and do the actions that the machine returns then."""
         offset = self.member.log.end
         content = self._bytes.group_record(offset, self.place.group, term, membership)
         yield from self._append(offset, memoryview(content))
