@@ -110,7 +110,7 @@ CASES: dict[str, tuple[Callable[[str], object], type[CometError], str]] = {
     ),
     "changing a group that there is not": (
         lambda names: change_group(names, "nobody"),
-        GroupNotFound, r"no broker has the settings of group 'nobody'; create it with cometmq group create or Admin.create_group",
+        GroupNotFound, r"no broker has the settings of group 'nobody'; create it with cometmq group create or Admin.groups.create",
     ),
     "changing what a group does not have": (
         lambda names: change_group(names, "nobody", "retries"),
@@ -118,7 +118,7 @@ CASES: dict[str, tuple[Callable[[str], object], type[CometError], str]] = {
     ),
     "changing a topic that there is not": (
         lambda names: change_topic(names, "nothing"),
-        TopicNotFound, r"no broker has the topic 'nothing'; create it with cometmq topic create or Admin.create_topic",
+        TopicNotFound, r"no broker has the topic 'nothing'; create it with cometmq topic create or Admin.topics.create",
     ),
     "a topic's name that cannot be": (
         lambda _: Message("or ders", b"x"), MessageError, "'or ders' contains illegal characters, allowing only",

@@ -202,7 +202,8 @@ class PendingSend:
                         await sender.instance.channels.get(sender.instance.address(name))
                     except (ConnectError, BrokerNotFound) as error:
                         # Without another broker, wait for a restarting or another master. Not an attempt: nothing was sent.
-                        if self._is_elsewhere():
+                        is_unknown = sender.instance.routes.topic_of(name) is None
+                        if is_unknown or self._is_elsewhere():
                             raise
                         missing = f"{error} It did not return within the send timeout"
                         await sender.returns.wait(self.encoded.topic, name, self.deadline)

@@ -328,7 +328,7 @@ async def test_a_master_whose_successor_goes_away_remains_the_master(tmp_path, m
         async def gone(*_):
             raise TimeoutError
 
-        monkeypatch.setattr(one.broker.role._parts.table_copies, "copied", gone)
+        monkeypatch.setattr(one.broker.role.parts.table_copies, "copied", gone)
         refused = await change(one, master_broker_id=1, broker_id=2)
         assert refused.code == ResponseCode.SLAVE_NOT_AVAILABLE
         assert "did not copy topics, groups and offsets in time" in refused.remark
@@ -358,7 +358,7 @@ async def test_a_broker_that_cannot_return_to_its_role_answers_reads_and_says_so
         async def gone(*_):
             raise TimeoutError
 
-        monkeypatch.setattr(one.broker.role._parts.table_copies, "copied", gone)
+        monkeypatch.setattr(one.broker.role.parts.table_copies, "copied", gone)
         object.__setattr__(one.broker.settings, "ha_port", one.broker.port)
         refused = await change(one, master_broker_id=1, broker_id=2)
         assert "haListenPort" in refused.remark
