@@ -20,11 +20,13 @@ class ElectedBrokers:
     """A nameserver and the members of a group.
 
     Attributes:
+        folder: where their stores are, one folder below it for each.
         names: address of the nameserver.
         members: brokers by dLegerSelfId.
     """
 
     def __init__(self, folder: Path, names: str, **settings: object) -> None:
+        self.folder = folder
         self.names = names
         ids = ("n0", "n1", "n2")
         peers = ";".join(f"{each}-{LOOPBACK}:{free_port()}" for each in ids)
@@ -52,6 +54,13 @@ class ElectedBrokers:
                 ):
                     return name
         return None
+
+    def knows(self, topic: str) -> bool:
+        """Whether the tables of all members have a topic."""
+        tables = [
+            self.folder / own / "store" / "config" / "topics.json" for own in self.members
+        ]
+        return all(each.is_file() and f'"{topic}"' in each.read_text() for each in tables)
 
     def wait_for_leader(self, seconds: float = 30) -> str:
         found = wait_until(self.leader, seconds=seconds, what="a leader")

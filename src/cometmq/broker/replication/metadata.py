@@ -127,7 +127,10 @@ class MasterMetadata:
         try:
             yield from self._copy(master)
         except (CometError, OSError) as error:
-            self._failed(f"{master}: {error_text(error)}")
+            # An elected leader refuses until it serves, soon after its election; what it creates then should not wait.
+            again = FIRST_LOOK_SECONDS if self._log.term() else PERIOD_SECONDS
+            self._failed(f"{master}: {error_text(error)}", again)
+            return again
         else:
             if self.error is not None or not self.copied_ms:
                 _log.info("topics, groups and offsets are copied from the master %s", master)
@@ -140,15 +143,15 @@ class MasterMetadata:
             self._begun_at = now
         if not self.copied_ms and now - self._begun_at < UNNAMED_SECONDS:
             return FIRST_LOOK_SECONDS
-        self._failed("no nameserver has a master with this broker's brokerName")
+        self._failed("no nameserver has a master with this broker's brokerName", PERIOD_SECONDS)
         return PERIOD_SECONDS
 
-    def _failed(self, why: str) -> None:
+    def _failed(self, why: str, again: float) -> None:
         if self.error is None:
             _log.warning(
                 "topics, groups and offsets are not copied from the master: %s; next try in %g s",
                 why,
-                PERIOD_SECONDS,
+                again,
             )
         self.error = why
 
