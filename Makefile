@@ -88,6 +88,7 @@ docs: setup ## the pages as a site, in build/site; fails where a link leads nowh
 	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-docs.lock
 	$(BIN)/python tools/docs_site.py
 	$(BIN)/zensical build --clean --strict --config-file build/mkdocs.yml
+	$(PYTEST) tests/site $(ARGS)
 
 SEED ?= 1
 RUNS ?= 100

@@ -160,7 +160,7 @@ def exchanged(names: str, _both: list[processes.Program]) -> None:
 def test_sends_go_on_at_the_new_master_without_an_error(
     tmp_path: Path, swap: Swap, *, is_chosen: bool
 ):
-    """A message for one queue is not sent again after a lost connection, because it may be stored; a refused one is."""
+    """A message for one queue does not wait, because later ones could overtake it; the sends after the exchange go on all the same."""
     with group(tmp_path) as (names, both):
         try:
             with Sends(names, is_chosen=is_chosen) as sends, listed(names, both[1]) as found:
@@ -175,7 +175,7 @@ def test_sends_go_on_at_the_new_master_without_an_error(
                 f"{swap.__name__}: {seconds:.2f} s without an acknowledgement, which came {late:.2f} s after the "
                 "nameserver listed the new master"
             )
-            assert not sends.errors
+            assert is_chosen or not sends.errors
             assert late < SECONDS_MAX
         finally:
             if swap is stopped:

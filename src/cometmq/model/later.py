@@ -43,7 +43,7 @@ def _imports(module: ModuleType) -> dict[str, str]:
     """Return the names that the stub file of a module imports, and the module of each."""
     path = f"{(module.__file__ or '').rpartition('.')[0]}.pyi"
     loader: Any = module.__loader__
-    tree: Any = compile(loader.get_data(path), path, "exec", ast.PyCF_ONLY_AST)
+    tree = ast.parse(loader.get_data(path), path)
     return {
         each.name: str(statement.module)
         for statement in tree.body

@@ -202,8 +202,7 @@ class PendingSend:
                         await sender.instance.channels.get(sender.instance.address(name))
                     except (ConnectError, BrokerNotFound) as error:
                         # Without another broker, wait for a restarting or another master. Not an attempt: nothing was sent.
-                        is_unknown = sender.instance.routes.topic_of(name) is None
-                        if is_unknown or self._is_elsewhere():
+                        if self._may_not_wait():
                             raise
                         missing = f"{error} It did not return within the send timeout"
                         await sender.returns.wait(self.encoded.topic, name, self.deadline)
@@ -218,9 +217,12 @@ class PendingSend:
         known = self._sender.instance.routes.get(self.encoded.topic)
         return known is not None and known.is_without_master
 
-    def _is_elsewhere(self) -> bool:
-        """Return whether the message may be sent to another broker."""
-        return self._pick is None and len(self._brokers()) > 1
+    def _may_not_wait(self) -> bool:
+        """Return whether the send must not wait for a master, as another broker is there, or as its order would change.
+
+        Later messages for a chosen queue could overtake one that waits.
+        """
+        return self._pick is not None or len(self._brokers()) > 1
 
     # --- called by the channel (net.waiters.Waiter)
 
@@ -295,14 +297,14 @@ class PendingSend:
     def _waits_for_master(self, error: CometError) -> bool:
         """Look for the master if an error may mean that there is another one; return whether the send is tried again.
 
-        It is if the broker has stored nothing and the message may not go to another one. This is no attempt.
+        It is if the broker has stored nothing and the send may wait. This is no attempt.
         """
         assert self._queue is not None
         sender = self._sender
         is_refused = isinstance(error, BrokerRefused) and error.code in NOT_MASTER_CODES
         if is_refused or isinstance(error, NetError):
             sender.instance.masters.doubt(self._queue.broker_name)
-        if not is_refused or self._result.done() or self._is_elsewhere():
+        if not is_refused or self._result.done() or self._may_not_wait():
             return False
         now = sender.clock.monotonic()
         self._refused_at = self._refused_at or now
