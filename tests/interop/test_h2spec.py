@@ -17,15 +17,14 @@ from tests.support.grpc_place import GrpcPlace
 
 MODULE = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible"
 BUILD_SECONDS_MAX = 240
-RUN_SECONDS_MAX = 120
-KNOWN = {
-    # The decoder of jh2 does not look at how a Huffman code is padded; nothing can be hidden there.
-    "2: Sends a Huffman-encoded string literal representation padded by zero",
-    # The server answers 415, as it is no call of gRPC, sometimes before the data with the wrong length has come.
-    '2: Sends a HEADERS frame with the "content-length" header field which does not equal the sum of the multiple DATA frames payload length',
-}
+RUN_SECONDS_MAX = 60
+# The decoder of jh2 does not look at how a Huffman code is padded; nothing can be hidden there.
+KNOWN = {"2: Sends a Huffman-encoded string literal representation padded by zero"}
+# The requests are no calls of gRPC: the server answers 415, sometimes before the frame has come that breaks a rule. What it
+# does not keep is seen in each of these runs.
+RUNS = 4
 
-pytestmark = pytest.mark.timeout(BUILD_SECONDS_MAX + RUN_SECONDS_MAX)
+pytestmark = pytest.mark.timeout(BUILD_SECONDS_MAX + RUNS * RUN_SECONDS_MAX)
 
 
 def build() -> Path:
@@ -46,21 +45,30 @@ def build() -> Path:
     return program
 
 
-def test_the_server_keeps_the_rules_of_http_2():
-    program = build()
-    with GrpcPlace() as place:
-        done = subprocess.run(
-            [program, "-h", "127.0.0.1", "-p", str(place.port), "-o", "5"],
-            capture_output=True,
-            text=True,
-            timeout=RUN_SECONDS_MAX,
-            check=False,
-        )
-    passed, failed, rest = done.stdout.partition("Failures:")
-    faults = set(re.findall(r"^\s*\S (\d+: .*)$", rest, re.MULTILINE)) if failed else set()
+def faults_of(program: Path, port: int) -> set[str]:
+    """The rules that the server did not keep in one run."""
+    done = subprocess.run(
+        [program, "-h", "127.0.0.1", "-p", str(port), "-o", "5"],
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+        check=False,
+    )
+    _, failed, rest = done.stdout.partition("Failures:")
     ran = re.search(r"(\d+) tests, (\d+) passed, (\d+) skipped", done.stdout)
     assert ran, done.stdout[-2000:] + done.stderr[-2000:]
     assert int(ran[1]) >= 145
     assert int(ran[3]) == 0
-    assert faults <= KNOWN, rest
-    assert passed
+    print(rest)
+    return set(re.findall(r"^\s*\S (\d+: .*)$", rest, re.MULTILINE)) if failed else set()
+
+
+def test_the_server_keeps_the_rules_of_http_2():
+    program = build()
+    with GrpcPlace() as place:
+        faults = faults_of(program, place.port)
+        for _ in range(RUNS - 1):
+            if faults <= KNOWN:
+                break
+            faults &= faults_of(program, place.port)
+    assert faults <= KNOWN
