@@ -267,7 +267,8 @@ def test_a_log_elsewhere_is_found_by_the_brokers_configuration(tmp_path):
         assert b"no log file" in lost.stderr
         assert b"elsewhere" in lost.stderr
     assert told("verify", root, "--config", conf).startswith("sound: 1245 records")
-    rows = told("archive", root, "--to", place, "--config", conf, "--raw").split(" ")[0]
-    assert rows == told("archive", STORE, "--to", tmp_path / "same", "--raw").split(" ")[0]
+    assert told("archive", root, "--to", place, "--config", conf, "--raw").startswith(
+        "1,245 rows"
+    )
     told("restore", place, tmp_path / "back")
     told("compare", STORE, tmp_path / "back")
