@@ -53,19 +53,7 @@ OF_THE_SYSTEM = frozenset(
 
 def topic_name(topic: pb.Resource) -> str:
     """Return the name of a topic as the broker knows it; raise ProxyRefusal (ILLEGAL_TOPIC)."""
-    name = topic.name
-    if not name or name.isspace():
-        raise ProxyRefusal(pb.ILLEGAL_TOPIC, "The specified topic is blank")
-    if len(name) > TOPIC_LENGTH_MAX:
-        raise ProxyRefusal(
-            pb.ILLEGAL_TOPIC,
-            f"The specified topic is longer than topic max length {TOPIC_LENGTH_MAX}.",
-        )
-    if not _LEGAL.fullmatch(name):
-        raise ProxyRefusal(
-            pb.ILLEGAL_TOPIC,
-            f"The specified topic[{_shown(name)}] contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
-        )
+    name = _legal_name(topic.name, pb.ILLEGAL_TOPIC, "The specified topic", TOPIC_LENGTH_MAX)
     if is_system_topic(name):
         raise ProxyRefusal(pb.ILLEGAL_TOPIC, "cannot access system topic")
     return _in_namespace(topic.resource_namespace, name, pb.ILLEGAL_TOPIC)
@@ -73,22 +61,26 @@ def topic_name(topic: pb.Resource) -> str:
 
 def group_name(group: pb.Resource) -> str:
     """Return the name of a consumer group as the broker knows it; raise ProxyRefusal (ILLEGAL_CONSUMER_GROUP)."""
-    name = group.name
+    code = pb.ILLEGAL_CONSUMER_GROUP
+    name = _legal_name(group.name, code, "the specified group", GROUP_LENGTH_MAX)
+    if is_system_group(name):
+        raise ProxyRefusal(code, "cannot use system consumer group")
+    return _in_namespace(group.resource_namespace, name, code)
+
+
+def _legal_name(name: str, code: int, subject: str, length_max: int) -> str:
+    """Return a name that is legal; raise ProxyRefusal with a text about `subject`, whose last word is the kind of name."""
     if not name or name.isspace():
-        raise ProxyRefusal(pb.ILLEGAL_CONSUMER_GROUP, "the specified group is blank")
-    if len(name) > GROUP_LENGTH_MAX:
-        raise ProxyRefusal(
-            pb.ILLEGAL_CONSUMER_GROUP,
-            f"the specified group is longer than group max length {GROUP_LENGTH_MAX}.",
-        )
+        raise ProxyRefusal(code, f"{subject} is blank")
+    if len(name) > length_max:
+        kind = subject.rpartition(" ")[2]
+        raise ProxyRefusal(code, f"{subject} is longer than {kind} max length {length_max}.")
     if not _LEGAL.fullmatch(name):
         raise ProxyRefusal(
-            pb.ILLEGAL_CONSUMER_GROUP,
-            f"the specified group[{_shown(name)}] contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
+            code,
+            f"{subject}[{_shown(name)}] contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
         )
-    if is_system_group(name):
-        raise ProxyRefusal(pb.ILLEGAL_CONSUMER_GROUP, "cannot use system consumer group")
-    return _in_namespace(group.resource_namespace, name, pb.ILLEGAL_CONSUMER_GROUP)
+    return name
 
 
 def _in_namespace(namespace: str, name: str, code: int) -> str:
