@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from cometmq.broker.retry.retries import Retries
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.send_back import SendBackRequest
 from cometmq.codec.message_id import encode_message_id
@@ -50,6 +53,30 @@ async def test_it_comes_again_after_ten_seconds_and_knows_where_it_was(consumed)
         ("RETRY_TOPIC", "Orders"), ("ORIGIN_MESSAGE_ID", first_id), ("TAGS", "t"),
         ("KEYS", "k"), ("WAIT", "false"), ("DELAY", "3"),
     }  # fmt: skip
+
+
+async def test_a_message_that_cannot_be_stored_lets_no_other_pass_for_stored(
+    consumed, monkeypatch
+):
+    """Both are sent back in one loop iteration, in which the first of them stores all."""
+    served, _, bad = consumed
+    await send(served, b"good", queue_id=1)
+    _, good = await lying_in(served, "Orders", 1)
+    made = Retries._retry
+
+    def retry(self, record, *rest):
+        if record.body == bad.body:
+            raise ValueError("no message can be made of this record")
+        return made(self, record, *rest)
+
+    monkeypatch.setattr(Retries, "_retry", retry)
+    answers = await asyncio.gather(give_back(served, bad), give_back(served, good))
+    assert [each.code for each in answers] == [
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SUCCESS,
+    ]
+    (waiting,) = await lying_in(served, SCHEDULE, 2)
+    assert waiting.body == b"good"
 
 
 async def test_each_try_waits_a_level_longer_and_remembers_the_first_message(consumed):

@@ -140,15 +140,15 @@ class InnerPuts:
 
 def in_parts(
     put: Callable[[Sequence[T]], list[PutResult]], items: Sequence[T]
-) -> Iterator[tuple[Sequence[T], list[PutResult] | StoreError | CodecError]]:
+) -> Iterator[tuple[Sequence[T], list[PutResult] | Exception]]:
     """Store all items together; if that fails because one is illegal, try each half separately.
 
     Yields the parts in order, each with the places of its items, or with the error because of which none is stored.
     """
-    outcome: list[PutResult] | StoreError | CodecError
+    outcome: list[PutResult] | Exception
     try:
         outcome = put(items)
-    except (StoreError, CodecError) as error:
+    except Exception as error:  # noqa: BLE001  Whoever waits for an item must not take it for stored.
         # Its traceback would refer to this frame, and the frame to it.
         outcome = error.with_traceback(None)
     if isinstance(outcome, (RecordIllegal, CodecError)) and len(items) > 1:

@@ -27,7 +27,7 @@ from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.record import Record, decode_record
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import VERSION_OWN_RETRIES, ResponseCode
-from cometmq.model.errors import CometError, RequestError
+from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE, TOPIC_UNIT_SUB, is_writable
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import check_length, dead_letter_topic, retry_topic
@@ -57,7 +57,7 @@ class _Returned:
     is_dead: bool = False
     topic: str | None = None
     results: Sequence[PutResult] = ()
-    error: CometError | None = None
+    error: Exception | None = None
 
 
 class Retries:
@@ -152,7 +152,7 @@ class Retries:
         for returned in waiting:
             try:
                 message = self._message(returned)
-            except RequestError as error:
+            except Exception as error:  # noqa: BLE001  Each caller raises its own; none may pass for stored.
                 returned.error = error.with_traceback(None)
             else:
                 if message is not None:

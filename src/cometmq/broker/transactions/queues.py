@@ -30,7 +30,7 @@ from cometmq.broker.transactions.table import (
 from cometmq.codec.record import Record, decode_record
 from cometmq.model import properties as keys_of
 from cometmq.model.clock import Clock
-from cometmq.model.errors import CodecError, CometError, StoreBusy
+from cometmq.model.errors import CodecError, StoreBusy
 from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from cometmq.model.topic import TopicConfig
@@ -61,7 +61,7 @@ class _End:
     transaction: OpenTransaction
     message: InnerMessage | None
     results: Sequence[PutResult] = ()
-    error: CometError | None = None
+    error: Exception | None = None
 
 
 class _RecentHalves:
