@@ -23,6 +23,7 @@ from cometmq import (
     MessageQueue,
     ProducerSettings,
     PushSettings,
+    SendResult,
     StoredMessage,
     Tag,
 )
@@ -30,7 +31,7 @@ from cometmq.codec.batch import encode_batch
 from cometmq.codec.compression import Compression
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import decode_records
-from cometmq.connect import AsyncQueueReader, PullStatus
+from cometmq.connect import AsyncEncodedProducer, AsyncQueueReader, EncodedBatch, PullStatus
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, SendFailed, TopicNotFound
 from cometmq.model.group import GroupConfig
@@ -64,7 +65,10 @@ async def until(look: Callable[[], object], what: str) -> None:
 async def test_an_encoded_batch_becomes_messages_of_one_queue(names, sender, topic):
     items = [(7, b"%d" % n, encode_properties({"n": str(n)})) for n in range(5)]
     queue = (await sender.queues(topic))[2]
-    result = await sender.send_encoded(topic, queue, encode_batch(items))
+    async with AsyncEncodedProducer(names, group="encodes") as producer:
+        batch = EncodedBatch(topic, encode_batch(items))
+        [result] = await producer.send_each([batch], queue=queue)
+    assert isinstance(result, SendResult)
     assert result.queue == queue
     async with AsyncPullConsumer(names) as consumer:
         found = (await consumer.fetch(queue, result.queue_offset)).messages

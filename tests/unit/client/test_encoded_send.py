@@ -130,18 +130,6 @@ def test_a_batch_that_no_broker_would_take_is_refused(messages, reason):
         encoder(body_size_max=500).pack_batch(messages)
 
 
-def test_an_empty_encoded_batch_is_refused():
-    with pytest.raises(MessageError, match="at least one"):
-        encoder().pack_encoded("T", b"", "")
-
-
-def test_an_encoded_batch_has_the_id_that_is_stored_with_it():
-    ours = encoder().pack_encoded("T", b"x", "")
-    assert decode_properties(fields_of(ours)["i"].encode())["UNIQ_KEY"] == ours.message_id
-    for properties, message_id in (("WAIT\1true\2UNIQ_KEY\1own\2", "own"), ("k\1v\2", "")):
-        assert encoder().pack_encoded("T", b"x", properties).message_id == message_id
-
-
 def test_a_copy_keeps_what_is_the_users_and_nothing_of_the_systems():
     old = {
         "TAGS": "A",

@@ -261,30 +261,13 @@ class SendEncoder:
         self._check_size(size, first.topic)
         wait = "true" if first.wait_store_ok else "false"
         own = encode_properties({keys_of.WAIT: wait, keys_of.UNIQ_KEY: self._ids.next_id()})
-        return self._batch_parcel(first.topic, b"".join(items), own.decode(), ",".join(ids))
-
-    def pack_encoded(self, topic: str, batch_body: bytes, properties: str) -> EncodedSend:
-        """Encode a request for a batch body that is already encoded (`codec.batch.encode_batch`).
-
-        Raises MessageError if the batch is empty or too long, or clients may not send to the topic.
-        """
-        if not batch_body:
-            raise MessageError("a batch needs at least one message")
-        self._check_size(len(batch_body), topic)
-        if not properties:
-            own = {keys_of.WAIT: "true", keys_of.UNIQ_KEY: self._ids.next_id()}
-            properties = encode_properties(own).decode()
-        return self._batch_parcel(topic, batch_body, properties, id_of(properties))
-
-    def _batch_parcel(
-        self, topic: str, body: bytes, properties: str, message_id: str
-    ) -> EncodedSend:
-        full, front = self._fronts.get((topic, _SEND_BATCH)) or self._front(topic, _SEND_BATCH)
+        found = self._fronts.get((first.topic, _SEND_BATCH))
+        full, front = found or self._front(first.topic, _SEND_BATCH)
         # Batches are never compressed.
         middle = middle_text(
-            0, self._clock.now_ms(), 0, json_text(properties), more=',"m":"true"'
+            0, self._clock.now_ms(), 0, json_text(own.decode()), more=',"m":"true"'
         )
-        return EncodedSend(full, front, middle, body, message_id)
+        return EncodedSend(full, front, middle, b"".join(items), ",".join(ids))
 
     def _check_size(self, size: int, topic: str) -> None:
         if size > self._settings.body_size_max:

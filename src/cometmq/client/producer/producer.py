@@ -246,36 +246,6 @@ class AsyncProducer(AsyncGroupClient):
         except CometError as error:
             return _failed(error)
 
-    def send_encoded(
-        self,
-        topic: str,
-        queue: MessageQueue | None,
-        batch_body: bytes,
-        *,
-        properties: str = "",
-        timeout_ms: int | None = None,
-    ) -> asyncio.Future[SendResult]:
-        r"""Send an encoded batch, for callers that make many messages from columns; asyncio: return a future.
-
-        Args:
-            topic: Topic of all messages in the batch.
-            queue: Queue of the topic to send to, in a single attempt; None: round robin, with retries.
-            batch_body: Result of `codec.batch.encode_batch`.
-            properties: Properties of the batch itself, name\x01value\x02; empty: an id and WAIT=true.
-            timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
-
-        Raises:
-            MessageError: The batch is empty or too long, clients may not send to the topic, or `queue` belongs to another.
-            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
-        """
-        try:
-            sender = self._running()
-            encoded = self._encoder.pack_encoded(topic, batch_body, properties)
-            pick = only(queue, topic, self._namespace)
-        except CometError as error:
-            return _failed(error)
-        return sender.start(encoded, pick, timeout_ms)
-
     async def send_oneway(
         self,
         message: Message,

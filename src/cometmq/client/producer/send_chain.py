@@ -30,7 +30,7 @@ def make_interceptors(
 
 
 class SendChain:
-    """The optional steps of a producer's sends: `interceptors`, called for each but `send_encoded`, and batches of the `accumulator`."""
+    """The optional steps of a producer's sends: `interceptors`, called for each, and batches of the `accumulator`."""
 
     def __init__(
         self,

@@ -178,62 +178,6 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         )
         return result
 
-    def send_encoded(
-        self,
-        topic: str,
-        queue: MessageQueue | None,
-        batch_body: bytes,
-        *,
-        properties: str = "",
-        timeout_ms: int | None = None,
-    ) -> SendResult:
-        r"""Send an encoded batch, for callers that make many messages from columns; asyncio: return a future.
-
-        Args:
-            topic: Topic of all messages in the batch.
-            queue: Queue of the topic to send to, in a single attempt; None: round robin, with retries.
-            batch_body: Result of `codec.batch.encode_batch`.
-            properties: Properties of the batch itself, name\x01value\x02; empty: an id and WAIT=true.
-            timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
-
-        Raises:
-            MessageError: The batch is empty or too long, clients may not send to the topic, or `queue` belongs to another.
-            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
-        """
-        result: SendResult = self._portal.call(
-            self._client.send_encoded,
-            topic,
-            queue,
-            batch_body,
-            properties=properties,
-            timeout_ms=timeout_ms,
-        )
-        return result
-
-    def send_encoded_async(
-        self,
-        topic: str,
-        queue: MessageQueue | None,
-        batch_body: bytes,
-        *,
-        properties: str = "",
-        timeout_ms: int | None = None,
-    ) -> concurrent.futures.Future[SendResult]:
-        """Start `send_encoded` and return a concurrent future of its result or error, without waiting.
-
-        Raises:
-            ClientClosed: Called from an async listener, or in the child of a fork.
-        """
-        result: concurrent.futures.Future[SendResult] = self._portal.start(
-            self._client.send_encoded,
-            topic,
-            queue,
-            batch_body,
-            properties=properties,
-            timeout_ms=timeout_ms,
-        )
-        return result
-
     def send_oneway(
         self,
         message: Message,
