@@ -54,7 +54,7 @@ def test_a_letter_goes_where_the_page_said(admin, nameserver, case):
         page = admin.get("/dead/group", name=group)
         named = [topic for topic in (FROM, RETRIED) if topic in text_of(page)]
         (place,) = re.findall(r'name="pick\d\d" value="([^"]+)"', page.text)
-        saved = json.loads(admin.get("/dead/export", name=group).text)["topic"]
+        saved = json.loads(admin.get("/dead/export", name=group).text)["origin"]
         said = run("dlq", "show", group, "--json", nameserver=nameserver)
         shown = json.loads(said.stdout)
         admin.post("/dead/replay", name=group, pick01=place)

@@ -110,7 +110,7 @@ def test_a_user_is_made_allowed_and_denied_and_it_is_said_which_entry_decides(
         (("test", "bob", "PULL_MESSAGE", "x"), 2, "write Topic:NAME"),
         (("test", "bob", "HEART_BEAT", "Topic:x"), 2, "names its resources in its body"),
         (("create", "bob"), 2, "no password was given"),
-        (("delete", "nobody", "--yes"), 3, "broker-a:0"),
+        (("delete", "nobody", "--yes"), 3, "user 'nobody' does not exist"),
         (("delete", "root"), 3, "nothing was done"),
     ],
 )

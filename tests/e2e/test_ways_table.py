@@ -122,7 +122,7 @@ class Cluster:
                 )
             )  # fmt: skip
 
-    def users(self, change: Callable[[AsyncUserAdmin], Awaitable[None]]) -> None:
+    def users(self, change: Callable[[AsyncUserAdmin], Awaitable[object]]) -> None:
         async def run() -> None:
             names, settings = self.nameserver.address, ClientSettings(credentials=SUPER_USER)
             async with AsyncAdmin(names, settings=settings) as admin:

@@ -36,11 +36,9 @@ class Commands(TyperGroup):
         if cmd_name not in self.commands and cmd_name in TABLE:
             part = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
             part.callback()(_nothing)  # Without it, a single command would not be a group.
-            TABLE[cmd_name].add(part)
-            loaded = get_group(part).commands
-            for each in loaded.values():
-                hide_flag_types(each, ctx)
-            self.commands.update(loaded)
+            TABLE[cmd_name].add(part, cmd_name)
+            self.commands[cmd_name] = loaded = get_group(part).commands[cmd_name]
+            hide_flag_types(loaded, ctx)
         return super().get_command(ctx, cmd_name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

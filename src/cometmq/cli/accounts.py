@@ -1,40 +1,21 @@
 """`cometmq acl`: users and policies of Auth 2.0 at every broker, and a test whether a user may send a request."""
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cometmq.cli.asking import Clients, ask
-from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, Yes, confirm
-from cometmq.cli.output import (
-    note_absent,
-    notes,
-    print_error,
-    print_json,
-    print_lines,
-    screen,
-)
-from cometmq.cli.visible import visible
-from cometmq.client.admin.account_lines import (
-    EntryLine,
-    UserLine,
-    entry_lines,
-    new_entry,
-    user_lines,
-)
-from cometmq.model.errors import CodecError, CometError, SettingsError
-from cometmq.model.exit_status import ExitStatus
-from cometmq.model.text import in_quotes
+from cometmq.cli.asking import Clients, Shown, ask, changes, changes_if_sure, shows, table
+from cometmq.cli.options import NAMESERVER_DEFAULT, Nameserver
+from cometmq.cli.output import note, note_absent, print_error, screen
+from cometmq.model.errors import CodecError, SettingsError
+from cometmq.model.text import in_quotes, printable
 
 if TYPE_CHECKING:
-    from cometmq.client.api.users import UserApi, UserReport
+    from cometmq.admin import AccountsReport, EntryLine
     from cometmq.model.rights import Access
 
-Value = TypeVar("Value")
-
-acl = typer.Typer(help="Users and their permissions (Auth 2.0).", no_args_is_help=True)
+acl = typer.Typer()
 
 UserName = Annotated[str, typer.Argument(metavar="USER", help="The access key.")]
 ResourceName = Annotated[
@@ -57,31 +38,30 @@ Sources = Annotated[
 ]
 
 
-@acl.callback()
-def group() -> None:
-    """Do nothing: the callback of the command group `cometmq acl`."""
-
-
 @acl.command()
-def users(*, nameserver: Nameserver = NAMESERVER_DEFAULT, as_json: AsJson = False) -> None:
+@shows
+async def users(clients: Clients) -> Shown:
     """Show users, and the brokers that have each of them with these values."""
-    lines = user_lines(_each(nameserver, lambda api, address: api.users(address)))
-    print_lines(UserLine, lines, as_json=as_json, nothing="There are no users.")
+    from cometmq.admin import UserLine
+
+    report = await _report(clients)
+    return table(UserLine._fields, report.users, "There are no users.")
 
 
 @acl.command()
-def policies(
+@shows
+async def policies(
+    clients: Clients,
     user: Annotated[
         str | None, typer.Argument(metavar="USER", help="The user. Default: all users.")
     ] = None,
-    *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Show the entries of users' policies, and the brokers that have each of them."""
-    said = _each(nameserver, lambda api, address: api.policies(address))
-    lines = [each for each in entry_lines(said) if user in (None, each.user)]
-    print_lines(EntryLine, lines, as_json=as_json, nothing="There are no policies.")
+    from cometmq.admin import EntryLine
+
+    report = await _report(clients)
+    lines = [each for each in report.entries if user in (None, each.user)]
+    return table(EntryLine._fields, lines, "There are no policies.")
 
 
 @acl.command()
@@ -94,74 +74,75 @@ def create(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
     """Create a user at every broker; the password is prompted for, or read from stdin."""
-    kind = "Super" if is_super else "Normal"
-    password = _password(user)
-    _tell(nameserver, lambda api, address: api.create(address, user, password, kind), f"User {user} is created")  # fmt: skip
+    text = _password(user)
+    done = ask(
+        nameserver,
+        lambda clients: clients.admin.users.create(user, text, is_super=is_super),
+    )
+    note(_done(f"User {user} is created", done))
 
 
 @acl.command()
 def password(user: UserName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
     """Change a user's password at every broker; it is prompted for, or read from stdin."""
     values = {"password": _password(user)}
-    _tell(nameserver, lambda api, address: api.update(address, user, values), f"The password of user {user} is changed")  # fmt: skip
+    done = ask(nameserver, lambda clients: clients.admin.users.set(user, values))
+    note(_done(f"The password of user {user} is changed", done))
 
 
 @acl.command()
-def delete(
-    user: UserName, *, nameserver: Nameserver = NAMESERVER_DEFAULT, yes: Yes = False
-) -> None:
+@changes_if_sure("Delete user {user} and the policies of this user?")
+async def delete(clients: Clients, user: UserName) -> str:
     """Delete a user and the user's policies at every broker."""
-    confirm(f"Delete user {user} and the policies of this user?", yes=yes)
-    _tell(
-        nameserver, lambda api, address: _delete(api, address, user), f"User {user} is deleted"
-    )
-
-
-async def _delete(api: "UserApi", address: str, user: str) -> None:
-    """Delete a user at one broker. Raises SettingsError for an unknown user, for whom brokers would report success."""
-    if user not in {told.name for told in await api.users(address)}:
-        raise SettingsError(
-            f"user {in_quotes(user)} does not exist; cometmq acl users lists the users"
-        )
-    await api.delete(address, user)
+    return _done(f"User {user} is deleted", await clients.admin.users.delete(user))
 
 
 @acl.command()
-def allow(
+@changes
+async def allow(
+    clients: Clients,
     user: UserName,
     resource: ResourceName,
     actions: Actions,
     *,
     source: Sources = None,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-) -> None:
+) -> str:
     """Allow a user actions on a resource at every broker, replacing the Custom entry of that resource."""
-    _put(nameserver, user, new_entry(resource, actions, source or (), is_allowed=True))
+    done = await clients.admin.users.put_entry(
+        user, resource, actions, source or (), is_allowed=True
+    )
+    return _done(f"{user} may {', '.join(actions)} {resource}", done)
 
 
 @acl.command()
-def deny(
+@changes
+async def deny(
+    clients: Clients,
     user: UserName,
     resource: ResourceName,
     actions: Actions,
     *,
     source: Sources = None,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-) -> None:
+) -> str:
     """Deny a user actions on a resource at every broker, replacing the Custom entry of that resource."""
-    _put(nameserver, user, new_entry(resource, actions, source or (), is_allowed=False))
+    done = await clients.admin.users.put_entry(
+        user, resource, actions, source or (), is_allowed=False
+    )
+    return _done(f"{user} may not {', '.join(actions)} {resource}", done)
 
 
 @acl.command()
-def remove(
-    user: UserName, resource: ResourceName, *, nameserver: Nameserver = NAMESERVER_DEFAULT
-) -> None:
+@changes
+async def remove(clients: Clients, user: UserName, resource: ResourceName) -> str:
     """Delete the entry of a resource from a user's Custom policy, at every broker."""
-    _tell(nameserver, lambda api, address: api.delete_entry(address, user, resource), f"{resource} is removed from the policy of user {user}")  # fmt: skip
+    done = await clients.admin.users.delete_entry(user, resource)
+    return _done(f"{resource} is removed from the policy of user {user}", done)
 
 
 @acl.command("test")
-def check_right(
+@shows
+async def check_right(
+    clients: Clients,
     user: UserName,
     code: Annotated[
         str, typer.Argument(metavar="CODE", help="The code of a request: PULL_MESSAGE, or 11.")
@@ -176,85 +157,41 @@ def check_right(
             "--from", metavar="ADDRESS", help="The address that the user's requests come from."
         ),
     ] = "127.0.0.1",
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Show, by the policies that each broker reports, whether a user may send a request, and why; status 1 if one refuses it."""
     access = asked_access(code, resource)
-    known = _each(nameserver, lambda api, address: api.users(address))
-    entries = _each(nameserver, lambda api, address: api.policies(address))
+    report = await _report(clients)
     found = [
-        {
-            "broker": broker,
-            **decided(user, access, source, known[broker], entries[broker]),
-        }
-        for broker in known
-        if broker in entries  # Another one's failure was printed.
+        {"broker": broker, **decided(user, access, source, broker, report)}
+        for broker in report.brokers
     ]
-    if as_json:
-        print_json(found)
-    else:
+
+    def show() -> None:
         for each in found:
             word = "yes" if each["allowed"] else "NO "
-            screen().print(visible(f"{word} {each['broker']}: {each['reason']}"), markup=False)
-    if not all(each["allowed"] for each in found):
-        raise typer.Exit(ExitStatus.FOUND)
+            screen().print(
+                printable(f"{word} {each['broker']}: {each['reason']}"), markup=False
+            )
+
+    return Shown(found, show, is_finding=not all(each["allowed"] for each in found))
 
 
-# --- requests to all brokers
-
-
-def _each(
-    nameserver: str, work: "Callable[[UserApi, str], Awaitable[Value]]"
-) -> dict[str, Value]:
-    """Return the answers of masters and slaves by "name:id"; print failures on stderr, but raise one if all fail.
+async def _report(clients: Clients) -> "AccountsReport":
+    """Return the users of all brokers; print failures on stderr, but raise one if no broker reports any.
 
     Also names the brokers that left: they may have other users.
     """
-    from cometmq.client.admin.users import each_member
-    from cometmq.client.api.users import UserApi
-
-    async def main(clients: Clients) -> Mapping[str, Value | CometError]:
-        api = UserApi(clients.instance)
-        note_absent(await clients.admin.brokers.missing())
-        return await each_member(clients.instance, lambda address: work(api, address))
-
-    said = ask(nameserver, main)
-    answers = {name: each for name, each in said.items() if not isinstance(each, CometError)}
-    for name, each in said.items():
-        if isinstance(each, CometError):
-            if not answers:
-                raise each
-            print_error(f"{name}: {each}")
-    return answers
+    note_absent(await clients.admin.brokers.missing())
+    report = await clients.admin.users.list()
+    for name, error in report.refusals.items():
+        if not (report.users or report.brokers):
+            raise error
+        print_error(f"{name}: {error}")
+    return report
 
 
-def _tell(
-    nameserver: str, work: "Callable[[UserApi, str], Awaitable[None]]", done: str
-) -> None:
-    """Make a change at each master and slave, print where; raise typer.Exit (3) if one fails, or there is none."""
-    from cometmq.client.admin.users import each_member
-    from cometmq.client.api.users import UserApi
-
-    async def main(clients: Clients) -> Mapping[str, CometError | None]:
-        api = UserApi(clients.instance)
-        return await each_member(clients.instance, lambda address: work(api, address))
-
-    said = ask(nameserver, main)
-    told = [name for name, each in said.items() if not isinstance(each, CometError)]
-    for name, each in said.items():
-        if isinstance(each, CometError):
-            print_error(f"{name}: {each}")
-    if told:
-        notes().print(f"{visible(done)} at {', '.join(told)}.", markup=False)
-    if len(told) < len(said) or not said:
-        raise typer.Exit(ExitStatus.FAILED)
-
-
-def _put(nameserver: str, user: str, entry: dict[str, Any]) -> None:
-    words = "may" if entry["decision"] == "Allow" else "may not"
-    text = f"{user} {words} {', '.join(entry['actions'])} {entry['resource']}"
-    _tell(nameserver, lambda api, address: api.put_entry(address, user, entry), text)
+def _done(sentence: str, brokers: list[str]) -> str:
+    return f"{sentence} at {', '.join(brokers)}."
 
 
 def _password(user: str) -> str:
@@ -262,7 +199,7 @@ def _password(user: str) -> str:
     if sys.stdin.isatty():
         said = str(
             typer.prompt(
-                f"Password of {visible(user)}",
+                f"Password of {printable(user)}",
                 hide_input=True,
                 confirmation_prompt=True,
                 err=True,
@@ -332,15 +269,11 @@ def asked_access(code: str, resource: str) -> "Access":
 
 
 def decided(
-    user: str,
-    access: "Access",
-    source: str,
-    known: "Sequence[UserReport]",
-    policies: Mapping[str, Sequence[Any]],
+    user: str, access: "Access", source: str, broker: str, report: "AccountsReport"
 ) -> dict[str, Any]:
     """Return a dict: whether a user may access a resource at a broker, the deciding policy entry (or None), and why.
 
-    Raises SettingsError if the source address is invalid, or a policy of the user that is needed to decide.
+    Raises SettingsError if the source address is invalid.
     """
     from ipaddress import ip_address
 
@@ -350,14 +283,15 @@ def decided(
         ip_address(source)
     except ValueError:
         raise SettingsError(f"--from {source}: this is not an IP address") from None
-    told = next((each for each in known if each.name == user), None)
-    if told is None:
+    told = [each for each in report.users if each.user == user and broker in each.brokers]
+    if not told:
         return _decision(False, f"user {in_quotes(user)} does not exist")
-    if told.status.lower() != "enable":
+    if told[0].status.lower() != "enable":
         return _decision(False, "the user is disabled")
-    if told.kind.lower() == "super":
+    if told[0].type.lower() == "super":
         return _decision(True, "this is a Super user, who may do everything")
-    found = read_policies(list(policies.get(user, ()))).deciding(access, source)
+    own = [each for each in report.entries if each.user == user and broker in each.brokers]
+    found = read_policies([*map(_policy, own)]).deciding(access, source)
     if found is None:
         return _decision(False, "no entry of a policy matches, so the request is refused")
     policy, entry = found
@@ -365,6 +299,17 @@ def decided(
     said = f"{policy} entry {entry.resource} {words} {', '.join(entry.action_names)}"
     sources = f" from {', '.join(entry.addresses)}" if entry.addresses else ""
     return _decision(entry.is_allowed, said + sources, policy, entry.resource)
+
+
+def _policy(line: "EntryLine") -> dict[str, Any]:
+    """Return a policy with one entry, in RocketMQ's form."""
+    entry = {
+        "resource": line.resource,
+        "actions": line.actions,
+        "sourceIps": line.sources,
+        "decision": line.decision,
+    }
+    return {"policyType": line.policy, "entries": [entry]}
 
 
 def _decision(

@@ -1,13 +1,40 @@
-"""Runs a command's requests with clients of a cluster, once or repeatedly, and closes the clients."""
+"""Commands: functions to which the options that many commands have are added here; those about a cluster get clients.
+
+    @topics.command()
+    @shows
+    async def describe(clients: Clients, topic: TopicName) -> Shown:
+
+A function is awaited once, or with --watch repeatedly; what it returns is printed, and its clients are closed.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from cometmq.cli.output import exit_if_partial, note_absent, print_error
+import typer
+
+from cometmq.cli.options import (
+    NAMESERVER_DEFAULT,
+    AsJson,
+    Nameserver,
+    Watch,
+    Yes,
+    confirm,
+    keyword,
+)
+from cometmq.cli.output import (
+    lines_json,
+    note,
+    note_absent,
+    print_error,
+    print_json,
+    print_lines,
+)
 from cometmq.cli.patience import patient
 from cometmq.cli.running import until_stopped
 from cometmq.model.errors import BrokerNotFound, BrokerRefused, NetError
+from cometmq.model.exit_status import ExitStatus
 
 if TYPE_CHECKING:
     from cometmq import AsyncAdmin
@@ -15,8 +42,13 @@ if TYPE_CHECKING:
     from cometmq.connect import ClientInstance
 
 Result = TypeVar("Result")
+Command = Callable[..., None]
 
 WATCH_SECONDS = 2.0
+_NAMESERVER = keyword("nameserver", Nameserver, NAMESERVER_DEFAULT)
+_JSON = keyword("as_json", AsJson, False)
+_WATCH = keyword("watch", Watch, False)
+_YES = keyword("yes", Yes, False)
 
 
 class Clients(NamedTuple):
@@ -24,6 +56,150 @@ class Clients(NamedTuple):
 
     admin: "AsyncAdmin"
     instance: "ClientInstance"
+
+
+class Shown(NamedTuple):
+    """The output of a command, as JSON and for people.
+
+    Attributes:
+        value: Value for --json, printed on one line; with `is_lines` a list whose items have a line each.
+        show: Prints it for people.
+        absent: Brokers whose data it lacks. They are named on stderr, and the exit status is 1.
+        is_finding: Whether the exit status is 1 for another reason, such as a problem, or because nothing was found.
+        is_lines: Whether each item of `value` has its own line.
+    """
+
+    value: object
+    show: Callable[[], object]
+    absent: "Iterable[AbsentBroker]" = ()
+    is_finding: bool = False
+    is_lines: bool = False
+
+
+def table(
+    columns: Sequence[str],
+    lines: Sequence[Sequence[object]],
+    nothing: str,
+    absent: "Iterable[AbsentBroker]" = (),
+    *,
+    is_finding: bool = False,
+) -> Shown:
+    """Return lines as the output of a command: an array or a table with these columns, for an empty one `nothing`."""
+    return Shown(
+        lines_json(columns, lines),
+        lambda: print_lines(columns, lines, nothing),
+        absent,
+        is_finding=is_finding,
+    )
+
+
+# --- commands
+
+
+def prints(work: Callable[..., Shown]) -> Command:
+    """Make a command, with --json, that prints what `work` returns; it needs no cluster."""
+
+    def run(work: Callable[..., Shown], as_json: bool, **given: Any) -> None:
+        _exit_if(_print(work(**given), as_json=as_json))
+
+    return made_command(work, run, _JSON)
+
+
+def shows(look: Callable[..., Awaitable[Shown]]) -> Command:
+    """Make a command, with --nameserver and --json, that prints what `look` returns; the first argument of it are clients."""
+    return made_command(look, _print_shown, _NAMESERVER, _JSON)
+
+
+def watches(look: Callable[..., Awaitable[Shown]]) -> Command:
+    """Make a command as `shows` does that also has --watch: until Ctrl-C, `look` is awaited again every 2 s."""
+    return made_command(look, _print_shown, _NAMESERVER, _JSON, _WATCH)
+
+
+def changes(
+    work: Callable[..., Awaitable[str]], options: Iterable[inspect.Parameter] = ()
+) -> Command:
+    """Make a command, with --nameserver and `options`, that prints the sentence of `work` to stderr; it gets clients."""
+
+    def run(work: Callable[..., Awaitable[str]], nameserver: str, **given: Any) -> None:
+        note(ask(nameserver, lambda clients: work(clients, **given)))
+
+    return made_command(work, run, *options, _NAMESERVER)
+
+
+def changes_if_sure(question: str) -> Callable[[Callable[..., Awaitable[str]]], Command]:
+    """Make a command as `changes` does that first asks a question, unless --yes is given; "{NAME}" in it is an argument."""
+
+    def run(
+        work: Callable[..., Awaitable[str]], nameserver: str, yes: bool, **given: Any
+    ) -> None:
+        confirm(question.format(**given), yes=yes)
+        note(ask(nameserver, lambda clients: work(clients, **given)))
+
+    return lambda work: made_command(work, run, _NAMESERVER, _YES)
+
+
+def made_command(
+    work: Callable[..., object], run: Callable[..., None], *options: inspect.Parameter
+) -> Command:
+    """Make a command that calls `run(work, ...)`, with the parameters of `work`, but for its clients, and these options."""
+
+    def command(**given: Any) -> None:
+        run(work, **given)
+
+    own = inspect.signature(work).parameters.values()
+    parameters = [
+        each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for each in own
+        if each.annotation is not Clients and each.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    command.__signature__ = inspect.Signature([*parameters, *options])  # type: ignore[attr-defined]
+    command.__annotations__ = {}
+    command.__name__, command.__module__ = work.__name__, work.__module__
+    command.__doc__ = work.__doc__
+    return command
+
+
+def _print_shown(
+    look: Callable[..., Awaitable[Shown]],
+    nameserver: str,
+    as_json: bool,
+    watch: bool = False,
+    **given: Any,
+) -> None:
+    async def once(clients: Clients) -> bool:
+        return _print(await look(clients, **given), as_json=as_json)
+
+    _exit_if(_ask_again(nameserver, once) if watch else ask(nameserver, once))
+
+
+def _print(shown: Shown, *, as_json: bool) -> bool:
+    """Print the output of a command; return whether its exit status is 1."""
+    if not as_json:
+        shown.show()
+    elif not shown.is_lines:
+        print_json(shown.value)
+    else:
+        assert isinstance(shown.value, list)
+        for each in shown.value:
+            print_json(each)
+    return note_absent(shown.absent) or shown.is_finding
+
+
+def _exit_if(is_finding: bool) -> None:
+    if is_finding:
+        raise typer.Exit(ExitStatus.FOUND)
+
+
+def follows(work: Callable[..., Awaitable[None]]) -> Command:
+    """Make a command, with --nameserver, that runs `work` with clients until it ends, or until Ctrl-C or SIGTERM."""
+
+    def run(work: Callable[..., Awaitable[None]], nameserver: str, **given: Any) -> None:
+        _until_stopped(nameserver, lambda clients: work(clients, **given))
+
+    return made_command(work, run, _NAMESERVER)
+
+
+# --- clients
 
 
 def ask(nameserver: str, work: Callable[[Clients], Awaitable[Result]]) -> Result:
@@ -36,23 +212,19 @@ def ask(nameserver: str, work: Callable[[Clients], Awaitable[Result]]) -> Result
     return run(main())
 
 
-def ask_again(
-    nameserver: str, look: Callable[[Clients], Awaitable[Result]], *, is_watched: bool
-) -> Result | None:
-    """Run `look` once, or 2 s after each run again (`is_watched`), until Ctrl-C or SIGTERM; return the last result or None.
+def _ask_again(nameserver: str, look: Callable[[Clients], Awaitable[bool]]) -> bool:
+    """Run `look`, and again 2 s after each run, until Ctrl-C or SIGTERM; return the last result.
 
     The first run must succeed. A later NetError, BrokerNotFound or BrokerRefused, as in a broker's restart, is printed
     (a repeated one once), and `look` is retried; other errors are raised.
     """
-    from cometmq.net.loop import run
-
-    last: Result | None = None
+    last = False
 
     async def work(clients: Clients) -> None:
         nonlocal last
         last = await look(clients)
         said = ""
-        while is_watched:
+        while True:
             await asyncio.sleep(WATCH_SECONDS)
             try:
                 last = await look(clients)
@@ -63,26 +235,14 @@ def ask_again(
             else:
                 said = ""
 
-    run(until_stopped(_with_clients(nameserver, work)))
+    _until_stopped(nameserver, work)
     return last
 
 
-def ask_listed(
-    nameserver: str,
-    look: "Callable[[Clients], Awaitable[Iterable[AbsentBroker]]]",
-    *,
-    is_watched: bool = False,
-) -> None:
-    """Run `look` as `ask_again` does; then name the brokers whose data it lacks, and exit with status 1 if there are any.
+def _until_stopped(nameserver: str, work: Callable[[Clients], Awaitable[None]]) -> None:
+    from cometmq.net.loop import run
 
-    So each command that lists data of a cluster shows that its output is incomplete: `look` prints what the brokers
-    answered, and returns those that could not be queried.
-    """
-
-    async def noted(clients: Clients) -> bool:
-        return note_absent(await look(clients))
-
-    exit_if_partial(ask_again(nameserver, noted, is_watched=is_watched))
+    run(until_stopped(_with_clients(nameserver, work)))
 
 
 async def missing_with(clients: Clients, *topics: str) -> "list[AbsentBroker]":

@@ -6,19 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, ask, ask_again
-from cometmq.cli.options import (
-    NAMESERVER_DEFAULT,
-    AsJson,
-    BrokerId,
-    BrokerName,
-    Nameserver,
-    Watch,
-    read_pairs,
-)
-from cometmq.cli.output import notes, print_json, print_lines, print_table, time_text
-from cometmq.model.exit_status import ExitStatus
-from cometmq.model.text import plural
+from cometmq.cli.asking import Clients, Shown, changes, shows, table, watches
+from cometmq.cli.cluster import cluster
+from cometmq.cli.options import BrokerId, BrokerName, read_pairs
+from cometmq.cli.output import print_table
+from cometmq.model.text import plural, time_text
 
 if TYPE_CHECKING:
     from cometmq.admin import BrokerState, SettingsReport
@@ -77,29 +69,18 @@ class ConfigLine(NamedTuple):
     changeable: bool
 
 
-def list_brokers(
-    *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-    watch: Watch = False,
-) -> None:
+@cluster.command("list")
+@watches
+async def list_brokers(clients: Clients) -> Shown:
     """Show each master and slave: rates, disk, version; status 1 when one does not answer or refuses."""
-
-    async def look(clients: Clients) -> list[BrokerLine]:
-        now_ms = clients.instance.clock.now_ms()
-        states = await clients.admin.brokers.list()
-        lines = [broker_line(state, now_ms) for state in states]
-        print_lines(
-            BrokerLine,
-            lines,
-            as_json=as_json,
-            nothing="No broker is registered at the nameserver.",
-        )
-        return lines
-
-    lines = ask_again(nameserver, look, is_watched=watch)
-    if any(line.error for line in lines or ()):
-        raise typer.Exit(ExitStatus.FOUND)
+    now_ms = clients.instance.clock.now_ms()
+    lines = [broker_line(state, now_ms) for state in await clients.admin.brokers.list()]
+    return table(
+        BrokerLine._fields,
+        lines,
+        "No broker is registered at the nameserver.",
+        is_finding=any(line.error for line in lines),
+    )
 
 
 Keys = Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Only these settings.")]
@@ -112,37 +93,29 @@ Changes = Annotated[
 AllSettings = Annotated[bool, typer.Option("--all", help="Also settings with their default.")]
 
 
-def show_broker(
-    broker: BrokerName,
-    *,
-    broker_id: BrokerId = 0,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-    watch: Watch = False,
-) -> None:
+@cluster.command("show")
+@watches
+async def show_broker(clients: Clients, broker: BrokerName, broker_id: BrokerId = 0) -> Shown:
     """Show all runtime statistics that a broker reports."""
-
-    async def look(clients: Clients) -> None:
-        numbers = dict(sorted((await clients.admin.brokers.runtime(broker, broker_id)).items()))
-        if as_json:
-            print_json({"broker": broker, "id": broker_id, "numbers": numbers})
-        else:
-            rows = [(name, _value_text(name, value)) for name, value in numbers.items()]
-            print_table(("name", "value"), rows)
-
-    ask_again(nameserver, look, is_watched=watch)
+    numbers = dict(sorted((await clients.admin.brokers.runtime(broker, broker_id)).items()))
+    rows = [(name, _value_text(name, value)) for name, value in numbers.items()]
+    return Shown(
+        {"broker": broker, "id": broker_id, "numbers": numbers},
+        lambda: print_table(("name", "value"), rows),
+    )
 
 
-def config(
+@cluster.command()
+@shows
+async def config(
+    clients: Clients,
     broker: BrokerName,
     keys: Keys = None,
     *,
     set_: Changes = None,
     all_: AllSettings = False,
     broker_id: BrokerId = 0,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Show settings in force that are not defaults, or named ones, with default and source; --set changes a master's.
 
     A CometMQ broker with a configuration FILE writes a change to FILE.overlay beside it, and leaves FILE as it is.
@@ -154,46 +127,41 @@ def config(
             param_hint="--id",
         )
     wanted = {*(keys or ()), *values}
-
-    async def work(clients: Clients) -> "SettingsReport":
-        if values:
-            await clients.admin.brokers.set(broker, values)
-        return await clients.admin.brokers.settings(broker, broker_id)
-
-    lines = config_lines(ask(nameserver, work))
+    if values:
+        await clients.admin.brokers.set(broker, values)
+    lines = config_lines(await clients.admin.brokers.settings(broker, broker_id))
     if missing := wanted.difference(line.key for line in lines):
         raise typer.BadParameter(
             f"broker {broker} has no setting {', '.join(sorted(missing))}", param_hint="KEY"
         )
-    print_lines(
-        ConfigLine,
+    return table(
+        ConfigLine._fields,
         [
             line
             for line in lines
             if line.key in wanted or (not wanted and (all_ or line.source != "default"))
         ],
-        as_json=as_json,
-        nothing="All settings have their defaults; --all shows them.",
+        "All settings have their defaults; --all shows them.",
     )
 
 
-def drain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
+@cluster.command()
+@changes
+async def drain(clients: Clients, broker: BrokerName) -> str:
     """Have nameservers withdraw a broker's write permission, so that producers avoid it; consumers still read its messages."""
-    count = ask(nameserver, lambda clients: clients.admin.brokers.drain(broker))
-    notes().print(
+    count = await clients.admin.brokers.drain(broker)
+    return (
         f"Broker {broker} accepts no new messages ({count} {plural(count, 'topic')}); producers stop sending to it "
-        f"within 30 s. To undo this: cometmq cluster undrain {broker}",
-        markup=False,
+        f"within 30 s. To undo this: cometmq cluster undrain {broker}"
     )
 
 
-def undrain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
+@cluster.command()
+@changes
+async def undrain(clients: Clients, broker: BrokerName) -> str:
     """Let producers send to a drained broker again."""
-    count = ask(nameserver, lambda clients: clients.admin.brokers.undrain(broker))
-    notes().print(
-        f"Broker {broker} accepts messages again ({count} {plural(count, 'topic')}).",
-        markup=False,
-    )
+    count = await clients.admin.brokers.undrain(broker)
+    return f"Broker {broker} accepts messages again ({count} {plural(count, 'topic')})."
 
 
 def broker_line(state: "BrokerState", now_ms: float) -> BrokerLine:
@@ -223,8 +191,7 @@ def broker_line(state: "BrokerState", now_ms: float) -> BrokerLine:
 def _value_text(name: str, value: str) -> str:
     """Return a runtime statistic as text; a time in ms since 1970 as a date."""
     if name.lower().endswith("timestamp") and value.isdecimal() and int(value) > 0:
-        with contextlib.suppress(ValueError, OverflowError, OSError):
-            return time_text(int(value))
+        return time_text(int(value))
     return value
 
 

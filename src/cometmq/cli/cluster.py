@@ -1,23 +1,17 @@
 """The command group `cometmq cluster`, and its command `replicas`: the replication of brokers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, ask_again, ask_listed
-from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, Watch
-from cometmq.cli.output import exit_if_partial, language_name, note_absent, print_lines
+from cometmq.cli.asking import Clients, Shown, table, watches
+from cometmq.cli.output import language_name
 
 if TYPE_CHECKING:
-    from cometmq.admin import AbsentBroker, ReplicaCopy
+    from cometmq.admin import ReplicaCopy
 
-cluster = typer.Typer(help="Show and change the brokers of a cluster.", no_args_is_help=True)
-
-
-@cluster.callback()
-def group() -> None:
-    """Do nothing: the callback of the command group `cometmq cluster`."""
+cluster = typer.Typer()
 
 
 class ReplicaLine(NamedTuple):
@@ -73,59 +67,44 @@ class ProducerLine(NamedTuple):
 
 
 @cluster.command()
-def producers(
+@watches
+async def producers(
+    clients: Clients,
     *,
     group: Annotated[
         str | None, typer.Option("--group", "-g", help="Only this producer group.")
     ] = None,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-    watch: Watch = False,
-) -> None:
+) -> Shown:
     """Show the connected producers and their groups; status 1 when a broker does not answer."""
-
-    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        found, absent = await clients.admin.groups.producers()
-        lines = [
-            ProducerLine(
-                each.group,
-                each.client.client_id,
-                each.client.address,
-                language_name(each.client.language),
-                each.client.version,
-                list(each.brokers),
-                each.seen_ms,
-            )
-            for each in found
-            if group in (None, each.group)
-        ]
-        print_lines(ProducerLine, lines, as_json=as_json, nothing="No producer is connected.")
-        return absent
-
-    ask_listed(nameserver, look, is_watched=watch)
+    found, absent = await clients.admin.groups.producers()
+    lines = [
+        ProducerLine(
+            each.group,
+            each.client.client_id,
+            each.client.address,
+            language_name(each.client.language),
+            each.client.version,
+            list(each.brokers),
+            each.seen_ms,
+        )
+        for each in found
+        if group in (None, each.group)
+    ]
+    return table(ProducerLine._fields, lines, "No producer is connected.", absent)
 
 
 @cluster.command()
-def replicas(
-    *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-    watch: Watch = False,
-) -> None:
+@watches
+async def replicas(clients: Clients) -> Shown:
     """Show each master and slave, and how far its copy of the log is; status 1 if one is late, stopped, away or has a fault."""
-
-    async def look(clients: Clients) -> bool:
-        lines = lines_of(await clients.admin.brokers.copies())
-        print_lines(
-            ReplicaLine,
-            lines,
-            as_json=as_json,
-            nothing="No broker is registered at the nameserver.",
-        )
-        is_partial = note_absent(await clients.admin.brokers.missing())
-        return is_partial or not all(line.is_well for line in lines)
-
-    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
+    lines = lines_of(await clients.admin.brokers.copies())
+    return table(
+        ReplicaLine._fields,
+        lines,
+        "No broker is registered at the nameserver.",
+        await clients.admin.brokers.missing(),
+        is_finding=not all(line.is_well for line in lines),
+    )
 
 
 def lines_of(copies: Sequence["ReplicaCopy"]) -> list[ReplicaLine]:

@@ -5,8 +5,8 @@ The nameserver is that of the command line, of NAMESRV_ADDR, or of this machine;
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -19,51 +19,45 @@ if TYPE_CHECKING:
 _SECONDS_MAX = 2.0  # A shell that waits longer looks dead.
 
 
-def topics(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the printable topic names that begin with the incomplete word; none if the query fails or lasts 2 s."""
-    return _offered(context, incomplete, lambda admin: admin.topics.list())
+def _names(
+    ask: "Callable[[AsyncAdmin, Mapping[str, Any]], Awaitable[Iterable[str]]]",
+) -> Callable[[typer.Context, str], list[str]]:
+    """Return a completion: the printable names that begin with the incomplete word; none if the query fails or lasts 2 s.
+
+    Args:
+        ask: Queries the names, with an admin client and the parameters that the command line has so far.
+    """
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        from cometmq import AsyncAdmin
+        from cometmq.net.loop import run
+
+        async def names() -> Iterable[str]:
+            nameserver = context.params.get("nameserver")
+            async with asyncio.timeout(_SECONDS_MAX), AsyncAdmin(nameserver) as admin:
+                return await ask(admin, context.params)
+
+        found: Iterable[str] = ()
+        with contextlib.suppress(CometError, OSError, TimeoutError):
+            found = run(names())
+        # A terminal would execute control characters in a name.
+        return sorted(
+            name for name in found if name.startswith(incomplete) and name.isprintable()
+        )
+
+    return complete
 
 
-def groups(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the printable group names that begin with the incomplete word; none if the query fails or lasts 2 s."""
-    return _offered(context, incomplete, lambda admin: admin.groups.configs())
+async def _brokers(admin: "AsyncAdmin", _: Mapping[str, Any]) -> Iterable[str]:
+    return (await admin.brokers.cluster()).brokers
 
 
-def brokers(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the printable broker names that begin with the incomplete word; none if the query fails or lasts 2 s."""
-
-    async def names(admin: "AsyncAdmin") -> Iterable[str]:
-        return (await admin.brokers.cluster()).brokers
-
-    return _offered(context, incomplete, names)
+topics = _names(lambda admin, _: admin.topics.list())
+groups = _names(lambda admin, _: admin.groups.configs())
+brokers = _names(_brokers)
+kv_keys = _names(lambda admin, given: admin.brokers.kv_values(given.get("namespace") or ""))
 
 
 def kv_namespaces(incomplete: str) -> list[str]:
     """Return the known namespaces of the key-value configuration that begin with the incomplete word."""
     return [name for name in (ORDER_NAMESPACE,) if name.startswith(incomplete)]
-
-
-def kv_keys(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the printable keys of a namespace that begin with the incomplete word; none if the query fails or lasts 2 s."""
-    namespace = context.params.get("namespace") or ""
-    return _offered(context, incomplete, lambda admin: admin.brokers.kv_values(namespace))
-
-
-def _offered(
-    context: typer.Context,
-    incomplete: str,
-    ask: "Callable[[AsyncAdmin], Awaitable[Iterable[str]]]",
-) -> list[str]:
-    from cometmq import AsyncAdmin
-    from cometmq.net.loop import run
-
-    async def names() -> Iterable[str]:
-        async with asyncio.timeout(_SECONDS_MAX), AsyncAdmin(nameserver) as admin:
-            return await ask(admin)
-
-    nameserver = context.params.get("nameserver")
-    found: Iterable[str] = ()
-    with contextlib.suppress(CometError, OSError, TimeoutError):
-        found = run(names())
-    # A terminal would execute control characters in a name.
-    return sorted(name for name in found if name.startswith(incomplete) and name.isprintable())

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cometmq.cli.options import AsJson
-from cometmq.cli.output import notes, print_json, print_table
-from cometmq.cli.visible import visible
+from cometmq.cli.asking import Shown, prints
+from cometmq.cli.output import note, print_table
 from cometmq.model.errors import SettingsError
-from cometmq.model.exit_status import ExitStatus
 from cometmq.model.text import cut, error_text
 
 if TYPE_CHECKING:
@@ -22,17 +20,11 @@ _KINDS = (
     "broker, nameserver, accounts (plain_acl.yml), tools (tools.yml) or proxy (rmq-proxy.json)"
 )
 
-config = typer.Typer(
-    help="Check configuration files before they are used.", no_args_is_help=True
-)
+config = typer.Typer()
 
 
-@config.callback()
-def group() -> None:
-    """Do nothing: the callback of the command group `cometmq config`."""
-
-
-@config.command("check")
+@config.command()
+@prints
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to check.")],
     *,
@@ -40,8 +32,7 @@ def check(
         str | None,
         typer.Option(metavar="KIND", help=f"{_KINDS}. Default: by its name and content."),
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Show what becomes of each line of a file, the worst first; status 1 if a start with it would fail or warn.
 
     Also looks for what would end the start: names, ports, folders, certificates. Nothing is changed.
@@ -50,12 +41,11 @@ def check(
 
     content = _content(file)
     found = check_file(file, content, kind_of(file, content, kind))
-    if as_json:
-        print_json([each.to_json() for each in found])
-    else:
-        _print(file, found)
-    if any(each.severity in ("bad", "warning") for each in found):
-        raise typer.Exit(ExitStatus.FOUND)
+    return Shown(
+        [each.to_json() for each in found],
+        lambda: _print(file, found),
+        is_finding=any(each.severity in ("bad", "warning") for each in found),
+    )
 
 
 def _content(file: Path) -> bytes:
@@ -90,6 +80,4 @@ def _print(file: Path, found: "list[CheckedRow]") -> None:
         said, style = "can be used", "green"
     counts = Counter(each.verdict.value for each in found)
     parts = ", ".join(f"{count} {word}" for word, count in counts.items())
-    notes().print(
-        visible(f"{file} {said}: {parts or 'it is empty'}."), style=style, markup=False
-    )
+    note(f"{file} {said}: {parts or 'it is empty'}.", style)

@@ -6,24 +6,20 @@ A message counts as consumed once it is printed; received ones that were not pri
 import asyncio
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from cometmq.cli import complete
+from cometmq.cli.asking import Clients, follows
 from cometmq.cli.options import (
-    NAMESERVER_DEFAULT,
     START_EARLIEST,
     START_LATEST,
     AsJson,
     CountMax,
-    Nameserver,
     Start,
     TagFilter,
     TopicName,
+    group_option,
     read_start,
 )
 from cometmq.cli.output import print_message
 from cometmq.cli.patience import patient
-from cometmq.cli.running import until_stopped
 from cometmq.model.message import StoredMessage
 
 if TYPE_CHECKING:
@@ -33,19 +29,12 @@ if TYPE_CHECKING:
 _CLOSE_TIMEOUT_MS = 200
 
 
-def consume(
+@follows
+async def consume(
+    clients: Clients,
     topic: TopicName,
     *,
-    group: Annotated[
-        str,
-        typer.Option(
-            "--group",
-            "-g",
-            help="The consumer group to join.",
-            autocompletion=complete.groups,
-        ),
-    ],
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    group: Annotated[str, group_option("The consumer group to join.")],
     start: Start = START_LATEST,
     tag: TagFilter = "*",
     count_max: CountMax = None,
@@ -55,10 +44,20 @@ def consume(
 
     --from applies only to queues in which the group has no offset yet. A topic that does not exist is an error, status 3.
     """
-    from cometmq.net.loop import run
+    from cometmq import AsyncPushConsumer, Tag
 
     printer = _Printer(count_max, as_json=as_json)
-    run(until_stopped(_consume(nameserver, group, topic, tag, read_start(start), printer)))
+    consumer = AsyncPushConsumer(
+        group=group,
+        listener=printer,
+        subscriptions={topic: Tag(tag)},
+        settings=_settings(read_start(start)),
+        instance=clients.instance,
+    )
+    # A consumer waits for its topic to be created; a user who mistyped it must get an error instead.
+    await clients.instance.nameserver_api.route(topic)
+    async with consumer:
+        await printer.wait_ended()
 
 
 class _Printer:
@@ -95,35 +94,6 @@ class _Printer:
 async def _never() -> None:
     """Wait forever, so that a message is neither consumed nor retried and stays for the next member."""
     await asyncio.get_running_loop().create_future()
-
-
-async def _consume(
-    nameserver: str,
-    group: str,
-    topic: str,
-    tag: str,
-    place: str | int,
-    printer: _Printer,
-) -> None:
-    from cometmq import AsyncPushConsumer, Tag
-    from cometmq.connect import ClientInstance
-
-    settings = _settings(place)
-    instance = ClientInstance(nameserver, settings)
-    try:
-        consumer = AsyncPushConsumer(
-            group=group,
-            listener=printer,
-            subscriptions={topic: Tag(tag)},
-            settings=settings,
-            instance=instance,
-        )
-        # A consumer waits for its topic to be created; a user who mistyped it must get an error instead.
-        await instance.nameserver_api.route(topic)
-        async with consumer:
-            await printer.wait_ended()
-    finally:
-        await instance.close()
 
 
 def _settings(place: str | int) -> "PushSettings":

@@ -1,7 +1,8 @@
 """`cometmq dlq`: dead letters of consumer groups, and their replay."""
 
 import gc
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -9,43 +10,39 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from cometmq.cli import complete
-from cometmq.cli.asking import Clients, ask, ask_listed, missing_with
+from cometmq.cli.asking import (
+    Clients,
+    Shown,
+    ask,
+    changes_if_sure,
+    missing_with,
+    shows,
+    table,
+    watches,
+)
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
-    AsJson,
+    DryRun,
     GroupName,
     Nameserver,
-    Watch,
-    Yes,
-    confirm,
+    ShownMax,
     read_time,
 )
-from cometmq.cli.output import (
-    message_json,
-    message_line,
-    notes,
-    print_json,
-    print_lines,
-    screen,
-)
-from cometmq.cli.visible import visible
+from cometmq.cli.output import message_line, note, note_absent, notes, screen
 from cometmq.model.errors import SettingsError
 from cometmq.model.exit_status import ExitStatus
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import dead_letter_topic
-from cometmq.model.text import plural
+from cometmq.model.text import plural, printable
 
 if TYPE_CHECKING:
-    from cometmq.admin import AbsentBroker, DeadLetterFilter, ReplayResult
+    from cometmq.admin import DeadLetterFilter, ReplayResult
 
 SHOWN_DEFAULT = 20
 _GC_THRESHOLD = 20_000
 _SORTED_MIN = 1_000  # So many letters beyond twice the wanted number are gathered before older ones are dropped.
 
-letters = typer.Typer(
-    help="Dead letters: messages that a group failed to consume in all attempts.",
-    no_args_is_help=True,
-)
+letters = typer.Typer()
 
 Sql = Annotated[
     str,
@@ -78,11 +75,6 @@ Until = Annotated[
         "--until", metavar="TIME", help="Only those that became dead letters before this time."
     ),
 ]
-
-
-@letters.callback()
-def group() -> None:
-    """Do nothing: the callback of the command group `cometmq dlq`."""
 
 
 class DeadLetterLine(NamedTuple):
@@ -120,97 +112,72 @@ class DeadLetterStatsLine(NamedTuple):
 
 
 @letters.command("list")
-def list_letters(
-    *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-    watch: Watch = False,
-) -> None:
+@watches
+async def list_letters(clients: Clients) -> Shown:
     """Show groups that have dead letters, how many, and the time of the last one; status 1 when a broker is missing."""
-
-    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        counts = await clients.admin.dead_letters.list()
-        lines = [
-            DeadLetterLine(
-                each.group,
-                each.letters,
-                list(each.unknown),
-                each.last_ms or None,
-            )
-            for each in counts
-        ]
-        print_lines(
-            DeadLetterLine, lines, as_json=as_json, nothing="No group has dead letters."
-        )
-        return chain(await missing_with(clients), *(each.absent for each in counts))
-
-    ask_listed(nameserver, look, is_watched=watch)
+    counts = await clients.admin.dead_letters.list()
+    lines = [
+        DeadLetterLine(each.group, each.letters, list(each.unknown), each.last_ms or None)
+        for each in counts
+    ]
+    absent = chain(await missing_with(clients), *(each.absent for each in counts))
+    return table(DeadLetterLine._fields, lines, "No group has dead letters.", absent)
 
 
 @letters.command()
-def show(
+@shows
+async def show(
+    clients: Clients,
     group: GroupName,
     *,
     sql: Sql = "",
     key: Key = "",
     since: Since = "",
     until: Until = "",
-    count_max: Annotated[
-        int,
-        typer.Option("--max", min=1, metavar="COUNT", help="Show only so many, the newest."),
-    ] = SHOWN_DEFAULT,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-) -> None:
+    count_max: ShownMax = SHOWN_DEFAULT,
+) -> Shown:
     """Show the newest dead letters of a group that match; status 1 when there is none, or a broker is missing."""
+    from cometmq.admin import dead_letter_json
+
     wanted = _wanted(sql, key, since, until)
-
-    is_found = False
-
-    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        nonlocal is_found
-        last: list[StoredMessage] = []
-        # Without a filter it is enough to read the last `count_max` letters of each queue.
-        ends = None if any((sql, key, until)) else count_max
-        async for letter in _read(clients, group, wanted, last=ends):
-            last.append(letter)
-            if len(last) >= 2 * count_max + _SORTED_MIN:
-                last = _youngest(last, count_max)
-        _print_letters(_youngest(last, count_max), as_json=as_json)
-        is_found = bool(last)
-        return await missing_with(clients, dead_letter_topic(group))
-
-    ask_listed(nameserver, look)
-    if not is_found:
-        raise typer.Exit(ExitStatus.FOUND)
+    last: list[StoredMessage] = []
+    # Without a filter it is enough to read the last `count_max` letters of each queue.
+    ends = None if any((sql, key, until)) else count_max
+    async for letter in _read(clients, group, wanted, last=ends):
+        last.append(letter)
+        if len(last) >= 2 * count_max + _SORTED_MIN:
+            last = _youngest(last, count_max)
+    found = _youngest(last, count_max)
+    return Shown(
+        [*map(dead_letter_json, found)],
+        lambda: _print_letters(found),
+        await missing_with(clients, dead_letter_topic(group)),
+        is_finding=not found,
+        is_lines=True,
+    )
 
 
 @letters.command()
-def stats(
+@shows
+async def stats(
+    clients: Clients,
     group: GroupName,
     *,
     sql: Sql = "",
     key: Key = "",
     since: Since = "",
     until: Until = "",
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Count the dead letters of a group for each pair of original topic and number of tries; status 1 when a broker is missing."""
-    wanted = _wanted(sql, key, since, until)
-
-    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        lines = await _counted(_read(clients, group, wanted))
-        print_lines(
-            DeadLetterStatsLine, lines, as_json=as_json, nothing="No dead letter matches."
-        )
-        return await missing_with(clients, dead_letter_topic(group))
-
-    ask_listed(nameserver, look)
+    lines = await _counted(_read(clients, group, _wanted(sql, key, since, until)))
+    absent = await missing_with(clients, dead_letter_topic(group))
+    return table(DeadLetterStatsLine._fields, lines, "No dead letter matches.", absent)
 
 
 @letters.command()
-def replay(
+@shows
+async def replay(
+    clients: Clients,
     group: GroupName,
     *,
     sql: Sql = "",
@@ -221,12 +188,8 @@ def replay(
     rate: Annotated[
         float | None, typer.Option(min=0.1, metavar="COUNT", help="Maximum number per second.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only count them; send nothing.")
-    ] = False,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-) -> None:
+    dry_run: DryRun = False,
+) -> Shown:
     """Send dead letters back to the topics where they came from, normally each once, however often this is run.
 
     Status 1 when some could not be sent, or it is not known whether they were.
@@ -234,25 +197,14 @@ def replay(
     wanted = _wanted(sql, key, since, until)
     gc.freeze()  # Letters have no reference cycles; searching for them took a quarter of the time.
     gc.set_threshold(_GC_THRESHOLD, 20, 50)
-
-    async def work(clients: Clients) -> "ReplayResult":
-        say = notes()
-        return await clients.admin.dead_letters.replay_all(
-            group,
-            wanted,
-            to_topic=to,
-            rate=rate,
-            is_dry=dry_run,
-            on_wait=lambda text: say.print(visible(text), markup=False),
-        )
-
-    result = ask(nameserver, work)
-    if as_json:
-        print_json(replay_json(result, dry_run=dry_run))
-    else:
-        _print_replay(result, dry_run=dry_run)
-    if result.failed or result.homeless:
-        raise typer.Exit(ExitStatus.FOUND)
+    result = await clients.admin.dead_letters.replay_all(
+        group, wanted, to_topic=to, rate=rate, is_dry=dry_run, on_wait=note
+    )
+    return Shown(
+        replay_json(result, dry_run=dry_run),
+        lambda: _print_replay(result, dry_run=dry_run),
+        is_finding=bool(result.failed or result.homeless),
+    )
 
 
 @letters.command("export")
@@ -271,53 +223,47 @@ def export_letters(
     """Write dead letters of a group as JSON, one a line, to FILE or stdout; status 1 when a broker is missing."""
     import orjson
 
+    from cometmq.admin import dead_letter_json
+
     wanted = _wanted(sql, key, since, until)
 
-    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
+    async def work(clients: Clients) -> bool:
         count = 0
         # The file gets its name only when it is complete.
         part = None if file is None else file.with_name(f"{file.name}.part")
-        output = None if part is None else part.open("wb")
-        try:
+        with ExitStack() as stack:
+            output = None if part is None else stack.enter_context(part.open("wb"))
             async for letter in _read(clients, group, wanted):
                 count += 1
-                line = orjson.dumps(letter_json(letter)) + b"\n"
+                line = orjson.dumps(dead_letter_json(letter)) + b"\n"
                 if output is None:
                     typer.echo(line, nl=False)
                 else:
                     output.write(line)
-        finally:
-            if output is not None:
-                output.close()
         if part is not None and file is not None:
             part.replace(file)
-        notes().print(f"{count} dead {plural(count, 'letter')}.", style="dim")
-        return await missing_with(clients, dead_letter_topic(group))
+        note(f"{count} dead {plural(count, 'letter')}.", "dim")
+        return note_absent(await missing_with(clients, dead_letter_topic(group)))
 
-    ask_listed(nameserver, look)
+    if ask(nameserver, work):
+        raise typer.Exit(ExitStatus.FOUND)
 
 
 @letters.command()
-def purge(
-    group: GroupName,
-    *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    yes: Yes = False,
-) -> None:
+@changes_if_sure("Delete all dead letters of group {group}?")
+async def purge(clients: Clients, group: GroupName) -> str:
     """Delete all dead letters of a group, and the records of their replays."""
-    confirm(f"Delete all dead letters of group {group}?", yes=yes)
-    ask(nameserver, lambda clients: clients.admin.dead_letters.delete(group))
-    notes().print(f"The dead letters of group {visible(group)} are deleted.", markup=False)
+    await clients.admin.dead_letters.delete(group)
+    return f"The dead letters of group {group} are deleted."
 
 
-def _print_letters(found: list[StoredMessage], *, as_json: bool) -> None:
+def _print_letters(found: list[StoredMessage]) -> None:
+    from cometmq.admin import dead_letter_origin
+
     for letter in found:
-        if as_json:
-            print_json(letter_json(letter))
-        else:
-            line = message_line(letter)
-            line.append(f"  from {visible(str(letter_json(letter)['origin']))}", style="dim")
-            screen().print(line)
+        line = message_line(letter)
+        line.append(f"  from {printable(str(dead_letter_origin(letter)))}", style="dim")
+        screen().print(line)
     if not found:
         notes().print("[dim]No dead letter matches.")
 
@@ -326,7 +272,7 @@ def _read(
     clients: Clients, group: str, wanted: "DeadLetterFilter", *, last: int | None = None
 ) -> AsyncIterator[StoredMessage]:
     def left_out(reason: str) -> None:
-        notes().print(f"Left out: {visible(reason)}.", style="yellow", markup=False)
+        note(f"Left out: {reason}.", "yellow")
 
     return clients.admin.dead_letters.read(group, wanted, on_unreadable=left_out, last=last)
 
@@ -381,13 +327,6 @@ def _wanted(sql: str, key: str, since: str, until: str) -> "DeadLetterFilter":
     )
 
 
-def letter_json(letter: StoredMessage) -> dict[str, object]:
-    """Return a dead letter as a dict for `print_json`: the fields of any message, and its original topic."""
-    from cometmq.admin import dead_letter_origin
-
-    return {**message_json(letter), "origin": dead_letter_origin(letter)}
-
-
 def replay_json(result: "ReplayResult", *, dry_run: bool) -> dict[str, Any]:
     """Return the result of a replay of dead letters as a dict for `print_json`."""
     return {
@@ -401,12 +340,11 @@ def replay_json(result: "ReplayResult", *, dry_run: bool) -> dict[str, Any]:
 
 
 def _print_replay(result: "ReplayResult", *, dry_run: bool) -> None:
-    say = notes()
     verb = "to be sent" if dry_run else "sent"
     for topic, count in sorted(result.sent.items()):
-        say.print(f"{count} {verb} to {visible(topic)}", markup=False)
+        note(f"{count} {verb} to {topic}")
     if not result.sent:
-        say.print(f"[dim]Nothing {verb}.")
+        note(f"Nothing {verb}.", "dim")
     for count, text in (
         (result.before, f"{plural(result.before, 'was', 'were')} sent by an earlier run"),
         (
@@ -416,6 +354,6 @@ def _print_replay(result: "ReplayResult", *, dry_run: bool) -> None:
         (result.failed, "failed"),
     ):
         if count:
-            say.print(f"{count} {text}", markup=False)
+            note(f"{count} {text}")
     for reason in result.reasons:
-        say.print(f"  {visible(reason)}", style="dim", markup=False)
+        note(f"  {reason}", "dim")

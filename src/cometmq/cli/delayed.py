@@ -1,65 +1,51 @@
 """`cometmq message delayed` and `cometmq message recall`: list messages that wait for their time, and recall one."""
 
-from collections.abc import Iterable
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cometmq.cli import complete
-from cometmq.cli.asking import Clients, ask_listed
-from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver
-from cometmq.cli.output import message_json, notes, print_json, print_table
-from cometmq.cli.patience import patient
+from cometmq.cli.asking import Clients, Shown, changes, shows
+from cometmq.cli.messages import messages
+from cometmq.cli.options import ShownMax, topic_option
+from cometmq.cli.output import notes, print_table
 from cometmq.model.delay_levels import delay_levels_ms
 from cometmq.model.errors import SettingsError
+from cometmq.model.message_json import message_json
+from cometmq.model.text import time_text
 
 if TYPE_CHECKING:
-    from cometmq.admin import AbsentBroker, DelayedMessage
+    from cometmq.admin import DelayedMessage
 
 COUNT_DEFAULT = 100
 
 
-def delayed(
+@messages.command()
+@shows
+async def delayed(
+    clients: Clients,
     *,
-    topic: Annotated[
-        str | None,
-        typer.Option(
-            "--topic", help="Only messages for this topic.", autocompletion=complete.topics
-        ),
-    ] = None,
-    count_max: Annotated[
-        int, typer.Option("--max", min=1, metavar="COUNT", help="Maximum number of messages.")
-    ] = COUNT_DEFAULT,
+    topic: Annotated[str | None, topic_option("Only messages for this topic.")] = None,
+    count_max: ShownMax = COUNT_DEFAULT,
     levels: Annotated[
         str | None,
         typer.Option(
             "--levels", help="messageDelayLevel of all brokers. Default: query each broker."
         ),
     ] = None,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """List messages that wait for a delay level or a time, the next one first; status 1 when a broker is missing."""
     try:
         delay_levels_ms(levels or "")
     except SettingsError as error:
         raise typer.BadParameter(str(error), param_hint="--levels") from None
-
-    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        waiting = await clients.admin.messages.delayed(levels=levels)
-        found = [each for each in waiting.messages if topic in (None, each.queue.topic)]
-        _print(found[:count_max], as_json=as_json)
-        return waiting.absent
-
-    ask_listed(nameserver, look)
+    waiting = await clients.admin.messages.delayed(levels=levels)
+    found = [each for each in waiting.messages if topic in (None, each.queue.topic)]
+    found = found[:count_max]
+    return Shown([*map(_json, found)], lambda: _print(found), waiting.absent, is_lines=True)
 
 
-def _print(found: "list[DelayedMessage]", *, as_json: bool) -> None:
-    if as_json:
-        for each in found:
-            print_json(_json(each))
-    elif found:
+def _print(found: "list[DelayedMessage]") -> None:
+    if found:
         print_table(
             ("due", "topic", "queue", "waits by", "id", "recall handle"), map(_row, found)
         )
@@ -67,19 +53,17 @@ def _print(found: "list[DelayedMessage]", *, as_json: bool) -> None:
         notes().print("[dim]No delayed message waits.")
 
 
-def recall(
+@messages.command()
+@changes
+async def recall(
+    clients: Clients,
     handle: Annotated[
         str,
         typer.Argument(metavar="HANDLE", help="Recall handle, from `cometmq message delayed`."),
     ],
-    *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-) -> None:
+) -> str:
     """Recall a message that waits for its time; the broker needs recallMessageEnable."""
-    from cometmq import Admin, ClientSettings
-
-    with Admin(nameserver, settings=patient(ClientSettings)) as admin:
-        notes().print(f"[dim]Recalled message {admin.messages.recall(handle)}")
+    return f"Recalled message {await clients.admin.messages.recall(handle)}"
 
 
 def _json(each: "DelayedMessage") -> dict[str, object]:
@@ -95,9 +79,8 @@ def _json(each: "DelayedMessage") -> dict[str, object]:
 
 
 def _row(each: "DelayedMessage") -> tuple[object, ...]:
-    due = datetime.fromtimestamp(each.due_ms / 1000).astimezone()
     return (
-        f"{due:%Y-%m-%d %H:%M:%S}",
+        time_text(each.due_ms),
         each.queue.topic,
         each.queue.queue_id,
         f"level {each.level}" if each.level else "time",

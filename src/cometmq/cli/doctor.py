@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cometmq.cli.asking import Clients, ask
-from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, IgnoreFile, Nameserver
-from cometmq.cli.output import notes, print_json, screen
-from cometmq.cli.visible import visible
-from cometmq.model.exit_status import ExitStatus
-from cometmq.model.text import plural
+from cometmq.cli.asking import Clients, Shown, shows
+from cometmq.cli.options import IgnoreFile
+from cometmq.cli.output import notes, screen
+from cometmq.model.text import plural, printable
 
 if TYPE_CHECKING:
     from cometmq.admin import Symptom
@@ -43,32 +41,27 @@ Ignore = Annotated[
 All = Annotated[bool, typer.Option("--all", help="List each finding, also if many are alike.")]
 
 
-def doctor(
+@shows
+async def doctor(
+    clients: Clients,
     *,
     lag: Lag = _LAG_DEFAULT,
     wait: Wait = _WAIT_DEFAULT,
     ignore: Ignore = None,
     ignore_file: IgnoreFile = None,
     all_: All = False,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Check a cluster, and show what is wrong and what to do; status 1 if something is bad."""
     from cometmq.admin import IgnoreList
 
     ignored = IgnoreList.read(ignore_file, ignore or ())
-
-    async def look(clients: Clients) -> "list[Symptom]":
-        return await clients.admin.health.check(lag_max=lag, wait_ms=int(wait * 1000))
-
-    seen = ask(nameserver, look)
+    seen = await clients.admin.health.check(lag_max=lag, wait_ms=int(wait * 1000))
     found = [each for each in seen if each not in ignored]
-    if as_json:
-        print_json([{**each._asdict(), "see": each.see} for each in found])
-    else:
-        _print(found, count_ignored=len(seen) - len(found), is_each_listed=all_)
-    if any(each.severity == "bad" for each in found):
-        raise typer.Exit(ExitStatus.FOUND)
+    return Shown(
+        [{**each._asdict(), "see": each.see} for each in found],
+        lambda: _print(found, count_ignored=len(seen) - len(found), is_each_listed=all_),
+        is_finding=any(each.severity == "bad" for each in found),
+    )
 
 
 def _print(found: Sequence["Symptom"], *, count_ignored: int, is_each_listed: bool) -> None:
@@ -81,13 +74,15 @@ def _print(found: Sequence["Symptom"], *, count_ignored: int, is_each_listed: bo
         if len(part) > 1:
             named = ", ".join(each.subject for each in part[:_NAMED_MAX])
             text = f"{first.check}: {len(part)} findings, of {named} and {len(part) - _NAMED_MAX} more (--all lists each)"
-            page.print(visible(text), markup=False)
-            page.print(f"{_INDENT}{visible(f'{first.subject}: {first.text}')}", markup=False)
+            page.print(printable(text), markup=False)
+            page.print(f"{_INDENT}{printable(f'{first.subject}: {first.text}')}", markup=False)
         else:
-            page.print(visible(f"{first.check} {first.subject}: {first.text}"), markup=False)
+            page.print(printable(f"{first.check} {first.subject}: {first.text}"), markup=False)
         since = f"since {first.since}: " if first.since else ""
         page.print(
-            f"{_INDENT}{since}{visible(first.advice)} ({first.see})", style="dim", markup=False
+            f"{_INDENT}{since}{printable(first.advice)} ({first.see})",
+            style="dim",
+            markup=False,
         )
     if not found:
         say.print("[green]No problem found.")

@@ -1,14 +1,15 @@
 """`cometmq store expired`: lists the files that a broker would delete, and why; changes nothing."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from cometmq.cli.options import AsJson
-from cometmq.cli.output import notes, print_json, print_table
-from cometmq.cli.store import Config, Folder
+from cometmq.cli.asking import Shown, prints
+from cometmq.cli.output import lines_json, note, print_table
+from cometmq.cli.store import Config, Folder, store
 from cometmq.model.text import plural
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ class ExpiredFile(NamedTuple):
     because: str
 
 
+@store.command()
+@prints
 def expired(
     folder: Folder,
     *,
@@ -33,8 +36,7 @@ def expired(
         int | None,
         typer.Option(min=1, help="Hours to keep files, instead of fileReservedTime (72)."),
     ] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """List the files that a broker would delete at its next hour of deletion.
 
     A dry run: nothing is changed. Files are judged by their present ages, as if the hour were now. Settings in the
@@ -48,24 +50,24 @@ def expired(
     if hours is not None:
         retention = replace(settings.retention, reserved_ms=hours * _HOUR_MS)
         settings = replace(settings, retention=retention)
-    store = MessageStore.open(root, settings, clock=SystemClock(), read_only=True)
+    opened = MessageStore.open(root, settings, clock=SystemClock(), read_only=True)
     try:
         files = [
             ExpiredFile(doomed.path, _size_on_disk(doomed.path), doomed.cause)
-            for doomed in store.cleaner.plan()
+            for doomed in opened.cleaner.plan()
         ]
     finally:
-        store.close()
-    if as_json:
-        print_json([file._asdict() for file in files])
-    elif files:
-        print_table(ExpiredFile._fields, files)
-        total = sum(file.bytes for file in files)
-        notes().print(
-            f"{len(files)} {plural(len(files), 'file')}, {total:,} bytes; nothing was deleted."
-        )
-    else:
-        notes().print("No file would be deleted.")
+        opened.close()
+    return Shown(lines_json(ExpiredFile._fields, files), lambda: _print(files))
+
+
+def _print(files: Sequence[ExpiredFile]) -> None:
+    if not files:
+        note("No file would be deleted.")
+        return
+    print_table(ExpiredFile._fields, files)
+    total = sum(file.bytes for file in files)
+    note(f"{len(files)} {plural(len(files), 'file')}, {total:,} bytes; nothing was deleted.")
 
 
 def _settings(root: str, config: str | None) -> "StoreSettings":

@@ -1,45 +1,32 @@
 """`cometmq group`: consumer groups with their lag, members and settings."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, ask, ask_listed
-from cometmq.cli.options import (
-    NAMESERVER_DEFAULT,
-    AsJson,
-    GroupName,
-    Nameserver,
-    Watch,
-    Yes,
-    confirm,
-)
+from cometmq.cli.asking import Clients, Shown, ask, changes, table, watches
+from cometmq.cli.options import NAMESERVER_DEFAULT, GroupName, Nameserver, Yes, confirm, keyword
 from cometmq.cli.output import (
     language_name,
-    notes,
-    print_json,
-    print_lines,
+    lines_json,
+    note,
     print_table,
     print_totals,
     screen,
 )
-from cometmq.cli.visible import visible
 from cometmq.model.errors import CometError
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import dead_letter_topic, is_system_group, retry_topic
+from cometmq.model.text import printable
 
 if TYPE_CHECKING:
-    from cometmq.admin import AbsentBroker, GroupState, RunningState
+    from cometmq.admin import GroupState, RunningState
 
-groups = typer.Typer(help="Show and change consumer groups.", no_args_is_help=True)
-
-
-@groups.callback()
-def group() -> None:
-    """Do nothing: the callback of the command group `cometmq group`."""
+groups = typer.Typer()
 
 
 class GroupLine(NamedTuple):
@@ -140,39 +127,43 @@ Timeout = Annotated[
     ),
 ]
 
+# By field of `GroupConfig`.
+_SETTINGS = {
+    "consume_enabled": Enabled,
+    "broadcast_enabled": Broadcast,
+    "orderly": Orderly,
+    "retry_queues": RetryQueues,
+    "retry_max_times": RetryMax,
+    "consume_timeout_minutes": Timeout,
+}
+_changes_settings = partial(
+    changes, options=[keyword(name, kind, None) for name, kind in _SETTINGS.items()]
+)
+
 
 @groups.command("list")
-def list_groups(
+@watches
+async def list_groups(
+    clients: Clients,
     *,
     all_: Annotated[bool, typer.Option("--all", help="Also list system groups.")] = False,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-    watch: Watch = False,
-) -> None:
+) -> Shown:
     """Show consumer groups: topics, members, lag in messages and time, rate; status 1 when a broker does not answer."""
-
-    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        states = await clients.admin.groups.list()
-        missing = await clients.admin.brokers.missing()
-        now_ms = clients.instance.clock.now_ms()
-        lines = [
-            group_line(each, now_ms)
-            for each in states
-            if all_ or not is_system_group(each.name)
-        ]
-        print_lines(
-            GroupLine,
-            lines,
-            as_json=as_json,
-            nothing="There are no consumer groups. The first member of a group creates it.",
-        )
-        return chain(missing, *(each.absent for each in states))
-
-    ask_listed(nameserver, look, is_watched=watch)
+    states = await clients.admin.groups.list()
+    missing = await clients.admin.brokers.missing()
+    now_ms = clients.instance.clock.now_ms()
+    return table(
+        GroupLine._fields,
+        [group_line(each, now_ms) for each in states if all_ or not is_system_group(each.name)],
+        "There are no consumer groups. The first member of a group creates it.",
+        chain(missing, *(each.absent for each in states)),
+    )
 
 
 @groups.command()
-def show(
+@watches
+async def show(
+    clients: Clients,
     group: GroupName,
     *,
     running: Annotated[
@@ -181,82 +172,43 @@ def show(
     threads: Annotated[
         bool, typer.Option("--threads", help="Also show the thread stacks of each member.")
     ] = False,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-    watch: Watch = False,
-) -> None:
+) -> Shown:
     """Show one group: its settings, members, and lag by queue; status 1 when a broker does not answer."""
-
-    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        state = await clients.admin.groups.show(group)
-        said: list[dict[str, Any]] = []
-        if running or threads:
-            said = [
-                await _running(clients, group, member.client_id, stacks=threads)
-                for member in state.members
-            ]
-        line = group_line(state, clients.instance.clock.now_ms())
-        if as_json:
-            print_json(group_json(state, line, said))
-        else:
-            _print_group(state, line, said)
-        return state.absent
-
-    ask_listed(nameserver, look, is_watched=watch)
+    state = await clients.admin.groups.show(group)
+    said: list[dict[str, Any]] = []
+    if running or threads:
+        said = [
+            await _running(clients, group, member.client_id, stacks=threads)
+            for member in state.members
+        ]
+    line = group_line(state, clients.instance.clock.now_ms())
+    return Shown(
+        group_json(state, line, said), lambda: _print_group(state, line, said), state.absent
+    )
 
 
 @groups.command()
-def create(
-    group: GroupName,
-    *,
-    enabled: Enabled = None,
-    broadcast: Broadcast = None,
-    orderly: Orderly = None,
-    retry_queues: RetryQueues = None,
-    retry_max: RetryMax = None,
-    timeout: Timeout = None,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-) -> None:
+@_changes_settings
+async def create(clients: Clients, group: GroupName, **settings: Any) -> str:
     """Create a consumer group at every master; a group that exists at one is an error."""
-    changes = _changes(enabled, broadcast, orderly, retry_queues, retry_max, timeout)
-
-    async def work(clients: Clients) -> bool:
-        if group in await clients.admin.groups.configs():
-            return False
-        await clients.admin.groups.create(GroupConfig(group, **changes))
-        return True
-
-    if not ask(nameserver, work):
+    if group in await clients.admin.groups.configs():
         raise typer.BadParameter(
-            f"group {visible(group)} exists; cometmq group set changes it",
+            f"group {printable(group)} exists; cometmq group set changes it",
             param_hint="GROUP",
         )
-    notes().print(f"Group {visible(group)} is created at every broker.", markup=False)
+    await clients.admin.groups.create(GroupConfig(group, **_given(settings)))
+    return f"Group {group} is created at every broker."
 
 
 @groups.command("set")
-def change(
-    group: GroupName,
-    *,
-    enabled: Enabled = None,
-    broadcast: Broadcast = None,
-    orderly: Orderly = None,
-    retry_queues: RetryQueues = None,
-    retry_max: RetryMax = None,
-    timeout: Timeout = None,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-) -> None:
+@_changes_settings
+async def change(clients: Clients, group: GroupName, **settings: Any) -> str:
     """Change some settings of a group at every master that has it; the others stay."""
-    changes = _changes(enabled, broadcast, orderly, retry_queues, retry_max, timeout)
-    if not changes:
+    if not _given(settings):
         raise typer.BadParameter("name at least one option to change", param_hint="set")
-
-    async def work(clients: Clients) -> list[str]:
-        await clients.admin.groups.show(group)  # A misspelt group is an error.
-        return sorted(await clients.admin.groups.set(group, changes))
-
-    changed = ask(nameserver, work)
-    notes().print(f"Group {visible(group)} is changed at {', '.join(changed)}.", markup=False)
+    await clients.admin.groups.show(group)  # A misspelt group is an error.
+    changed = sorted(await clients.admin.groups.set(group, _given(settings)))
+    return f"Group {group} is changed at {', '.join(changed)}."
 
 
 @groups.command()
@@ -290,26 +242,11 @@ def delete(
             await clients.admin.topics.delete(topic)
 
     ask(nameserver, work)
-    notes().print(f"Group {visible(group)} is deleted.", markup=False)
+    note(f"Group {group} is deleted.")
 
 
-def _changes(
-    enabled: bool | None,
-    broadcast: bool | None,
-    orderly: bool | None,
-    retry_queues: int | None,
-    retry_max: int | None,
-    timeout: int | None,
-) -> dict[str, Any]:
-    given = {
-        "consume_enabled": enabled,
-        "broadcast_enabled": broadcast,
-        "orderly": orderly,
-        "retry_queues": retry_queues,
-        "retry_max_times": retry_max,
-        "consume_timeout_minutes": timeout,
-    }
-    return {name: value for name, value in given.items() if value is not None}
+def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 # --- output
@@ -382,8 +319,8 @@ def group_json(
         "subscriptions": {
             topic: each.expression for topic, each in sorted(state.subscriptions.items())
         },
-        "member_list": [each._asdict() for each in member_lines(state)],
-        "queues": [each._asdict() for each in progress_lines(state)],
+        "member_list": lines_json(MemberLine._fields, member_lines(state)),
+        "queues": lines_json(ProgressLine._fields, progress_lines(state)),
         "running": list(running),
     }
 
@@ -445,7 +382,7 @@ def _print_group(
     screen().print("\ngroup", style="bold")
     print_totals(line._fields, [line])
     for reason in line.lag_unknown:
-        notes().print(visible(reason), markup=False)
+        note(reason)
     settings = [
         [broker, *_settings(each).values()] for broker, each in sorted(state.configs.items())
     ]
@@ -464,7 +401,7 @@ def _print_group(
 def _print_running(said: dict[str, Any]) -> None:
     title = f"running: {said['client']}"
     if said["error"]:
-        screen().print(f"\n{visible(title)}: {visible(said['error'])}", markup=False)
+        screen().print(f"\n{printable(title)}: {printable(said['error'])}", markup=False)
         return
     rates = [[topic, *each.values()] for topic, each in said["rates"].items()]
     _table(title, ["topic", *next(iter(said["rates"].values()), {})], rates)
@@ -474,10 +411,10 @@ def _print_running(said: dict[str, Any]) -> None:
     _table("settings", ["name", "value"], list(said["settings"].items()))
     if said["threads"]:
         for text in said["threads"].splitlines():
-            screen().print(visible(text), markup=False)
+            screen().print(printable(text), markup=False)
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     if rows:
-        screen().print(f"\n{visible(title)}", style="bold", markup=False)
+        screen().print(f"\n{printable(title)}", style="bold", markup=False)
         print_table(columns, rows)

@@ -5,18 +5,11 @@ from typing import Annotated, NamedTuple
 import typer
 
 from cometmq.cli import complete
-from cometmq.cli.asking import Clients, ask
-from cometmq.cli.options import (
-    NAMESERVER_DEFAULT,
-    AsJson,
-    Nameserver,
-    Yes,
-    confirm,
-)
-from cometmq.cli.output import notes, print_json, print_lines, screen
-from cometmq.cli.visible import visible
+from cometmq.cli.asking import Clients, Shown, ask, changes, shows, table
+from cometmq.cli.options import NAMESERVER_DEFAULT, Nameserver, Yes, confirm
+from cometmq.cli.output import note, screen
 from cometmq.model.errors import SettingsError
-from cometmq.model.text import in_quotes
+from cometmq.model.text import in_quotes, printable
 
 Namespace = Annotated[
     str,
@@ -30,9 +23,7 @@ Key = Annotated[
     str, typer.Argument(metavar="KEY", help="The key.", autocompletion=complete.kv_keys)
 ]
 
-kv = typer.Typer(
-    help="Show and change the key-value configuration of nameservers.", no_args_is_help=True
-)
+kv = typer.Typer()
 
 
 class KvLine(NamedTuple):
@@ -50,53 +41,33 @@ class KvLine(NamedTuple):
 
 
 @kv.command("list")
-def list_values(
-    namespace: Namespace,
-    *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-) -> None:
+@shows
+async def list_values(clients: Clients, namespace: Namespace) -> Shown:
     """List the keys and values of a namespace."""
-    values = _values(nameserver, namespace)
-    print_lines(
-        KvLine,
-        [KvLine(namespace, key, value) for key, value in sorted(values.items())],
-        as_json=as_json,
-        nothing="This namespace has no keys.",
-    )
+    values = await clients.admin.brokers.kv_values(namespace)
+    lines = [KvLine(namespace, key, value) for key, value in sorted(values.items())]
+    return table(KvLine._fields, lines, "This namespace has no keys.")
 
 
 @kv.command()
-def show(
-    namespace: Namespace,
-    key: Key,
-    *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-) -> None:
+@shows
+async def show(clients: Clients, namespace: Namespace, key: Key) -> Shown:
     """Print the value of a key."""
-    line = KvLine(namespace, key, _value(nameserver, namespace, key))
-    if as_json:
-        print_json(line._asdict())
-    else:
-        screen().print(visible(line.value), markup=False)
+    line = KvLine(namespace, key, await _value(clients, namespace, key))
+    return Shown(line._asdict(), lambda: screen().print(printable(line.value), markup=False))
 
 
 @kv.command("set")
-def set_value(
+@changes
+async def set_value(
+    clients: Clients,
     namespace: Namespace,
     key: Key,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="The new value.")],
-    *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-) -> None:
+) -> str:
     """Set the value of a key at every nameserver."""
-
-    async def change(clients: Clients) -> None:
-        await clients.admin.brokers.set_kv_value(namespace, key, value)
-
-    ask(nameserver, change)
-    notes().print(visible(f"Key {key} of {namespace} is set."), style="dim", markup=False)
+    await clients.admin.brokers.set_kv_value(namespace, key, value)
+    return f"Key {key} of {namespace} is set."
 
 
 @kv.command()
@@ -108,26 +79,15 @@ def delete(
     yes: Yes = False,
 ) -> None:
     """Delete a key and its value from every nameserver."""
-    value = _value(nameserver, namespace, key)
+    value = ask(nameserver, lambda clients: _value(clients, namespace, key))
     confirm(f"Delete key {key} of {namespace}, which has the value {value}?", yes=yes)
-
-    async def change(clients: Clients) -> None:
-        await clients.admin.brokers.delete_kv_value(namespace, key)
-
-    ask(nameserver, change)
-    notes().print(visible(f"Key {key} of {namespace} is deleted."), style="dim", markup=False)
+    ask(nameserver, lambda clients: clients.admin.brokers.delete_kv_value(namespace, key))
+    note(f"Key {key} of {namespace} is deleted.")
 
 
-def _values(nameserver: str, namespace: str) -> dict[str, str]:
-    async def look(clients: Clients) -> dict[str, str]:
-        return await clients.admin.brokers.kv_values(namespace)
-
-    return ask(nameserver, look)
-
-
-def _value(nameserver: str, namespace: str, key: str) -> str:
+async def _value(clients: Clients, namespace: str, key: str) -> str:
     """Return the value of a key; raise SettingsError if there is no such key, for which deleting would report success."""
-    value = _values(nameserver, namespace).get(key)
+    value = (await clients.admin.brokers.kv_values(namespace)).get(key)
     if value is None:
         raise SettingsError(
             f"namespace {in_quotes(namespace)} has no key {in_quotes(key)}; "

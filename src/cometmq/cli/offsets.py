@@ -3,7 +3,7 @@
 A command that moves offsets first shows the moves. With --dry-run it then ends; without, it asks unless --yes is given.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -11,35 +11,39 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from cometmq.cli import complete
-from cometmq.cli.asking import Clients, ask, ask_listed
-from cometmq.cli.groups import progress_lines
+from cometmq.cli.asking import Clients, Command, Shown, ask, made_command, table, watches
+from cometmq.cli.groups import ProgressLine, progress_lines
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
     START_EARLIEST,
     START_LATEST,
     AsJson,
+    AtBroker,
+    DryRun,
     GroupName,
     Nameserver,
     TopicName,
     TopicOption,
-    Watch,
     Yes,
     confirm,
+    group_option,
+    keyword,
     read_time,
 )
-from cometmq.cli.output import notes, print_lines
-from cometmq.cli.visible import visible
+from cometmq.cli.output import lines_json, note, print_json, print_lines
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import is_retry_topic, is_system_group
-from cometmq.model.text import plural
+from cometmq.model.text import plural, printable
 
 if TYPE_CHECKING:
     from cometmq import MessageQueue
-    from cometmq.admin import AbsentBroker
 
 _FILE_SIZE_MAX = 64 << 20
 
-offsets = typer.Typer(help="Show and reset offsets of consumer groups.", no_args_is_help=True)
+# Of `show`: the progress of a group in a queue, and the time of the query, ms since 1970.
+_COLUMNS = ("group", *ProgressLine._fields, "at_ms")
+
+offsets = typer.Typer()
 
 Wanted = dict["MessageQueue", int]
 To = Annotated[
@@ -55,47 +59,12 @@ ToOffset = Annotated[
 Queues = Annotated[
     list[int] | None, typer.Option(min=0, help="Only this queue; may be repeated.")
 ]
-AtBroker = Annotated[
-    str | None, typer.Option(help="Only at this broker.", autocompletion=complete.brokers)
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the new offsets.")]
-
-
-@offsets.callback()
-def group() -> None:
-    """Do nothing: the callback of the command group `cometmq offset`."""
-
-
-class OffsetLine(NamedTuple):
-    """The progress of a group in one queue at one time.
-
-    Attributes:
-        group: Name of the group.
-        topic: Topic of the queue.
-        broker: Broker of the queue.
-        queue: Queue id.
-        offset: Committed offset, that of the next message to consume; None without one, or if its broker is absent.
-        end: Offset of the queue's next message; None if its broker is absent.
-        lag: Number of messages not consumed yet; None if its broker is absent.
-        consumed_ms: Store time of the last consumed message, ms since 1970; None if unknown.
-        oldest_ms: Store time of the first message not consumed, ms since 1970; None without one, or if unknown.
-        at_ms: Time of the query, ms since 1970.
-    """
-
-    group: str
-    topic: str
-    broker: str
-    queue: int
-    offset: int | None
-    end: int | None
-    lag: int | None
-    consumed_ms: int | None
-    oldest_ms: int | None
-    at_ms: int
 
 
 @offsets.command("show")
-def show_offsets(
+@watches
+async def show_offsets(
+    clients: Clients,
     group: Annotated[
         str | None,
         typer.Argument(
@@ -106,35 +75,24 @@ def show_offsets(
     ] = None,
     *,
     topic: TopicOption = None,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-    watch: Watch = False,
-) -> None:
+) -> Shown:
     """Show the offsets and the lag of a group, or of all but system groups, by queue; status 1 when a broker does not answer.
 
     With --json and --watch each look prints one line, so that a file can keep a history of lag.
     """
-
-    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        missing = await clients.admin.brokers.missing()
-        if group is None:
-            states = [
-                each
-                for each in await clients.admin.groups.list()
-                if not is_system_group(each.name)
-            ]
-        else:
-            states = [await clients.admin.groups.show(group)]
-        at_ms = clients.instance.clock.now_ms()
-        lines = [
-            OffsetLine(state.name, *line, at_ms)
-            for state in states
-            for line in progress_lines(state, topic)
+    missing = await clients.admin.brokers.missing()
+    if group is None:
+        states = [
+            each for each in await clients.admin.groups.list() if not is_system_group(each.name)
         ]
-        print_lines(OffsetLine, lines, as_json=as_json, nothing="No offsets are committed.")
-        return chain(missing, *(each.absent for each in states))
-
-    ask_listed(nameserver, look, is_watched=watch)
+    else:
+        states = [await clients.admin.groups.show(group)]
+    at_ms = clients.instance.clock.now_ms()
+    lines = [
+        (state.name, *line, at_ms) for state in states for line in progress_lines(state, topic)
+    ]
+    absent = chain(missing, *(each.absent for each in states))
+    return table(_COLUMNS, lines, "No offsets are committed.", absent)
 
 
 class MoveLine(NamedTuple):
@@ -171,7 +129,65 @@ class _MovePlan(NamedTuple):
     do: Callable[[Clients, Wanted], Awaitable[object]]
 
 
+def _move(
+    plan: Callable[..., _MovePlan],
+    nameserver: str,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Print the moves of a group and, unless `dry_run`, ask for confirmation (unless `yes`) and move the group.
+
+    Raises typer.BadParameter if there is no queue to move in, and typer.Abort if the user refuses.
+    """
+    move = plan(**given)
+
+    async def look(clients: Clients) -> tuple[Wanted, list[MoveLine]]:
+        wanted = await move.find(clients)
+        moves = await clients.admin.offsets.moves(move.group, wanted)
+        return wanted, [
+            MoveLine(
+                each.queue.topic,
+                each.queue.broker_name,
+                each.queue.queue_id,
+                each.offset,
+                each.new,
+                each.skipped,
+            )
+            for each in moves
+        ]
+
+    wanted, lines = ask(nameserver, look)
+    if not lines:
+        raise typer.BadParameter(
+            "the topic has no such queue or broker; cometmq topic queues shows them"
+        )
+    if as_json:
+        print_json(lines_json(MoveLine._fields, lines))
+    else:
+        print_lines(MoveLine._fields, lines)
+    if dry_run:
+        return
+    confirm(said_of(move.group, lines), yes=yes)
+    ask(nameserver, lambda clients: move.do(clients, wanted))
+    note(f"Group {move.group} continues at these offsets.")
+
+
+def _moves(plan: Callable[..., _MovePlan]) -> Command:
+    """Make a command that moves a group as `plan` says; it gets the options that all of these commands have."""
+    return made_command(
+        plan,
+        _move,
+        keyword("nameserver", Nameserver, NAMESERVER_DEFAULT),
+        keyword("dry_run", DryRun, False),
+        keyword("yes", Yes, False),
+        keyword("as_json", AsJson, False),
+    )
+
+
 @offsets.command()
+@_moves
 def reset(
     group: GroupName,
     topic: TopicName,
@@ -180,59 +196,47 @@ def reset(
     to_offset: ToOffset = None,
     queue: Queues = None,
     broker: AtBroker = None,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+) -> _MovePlan:
     """Move the offsets of a group in a topic to --to or --to-offset; its members continue there."""
     if (to is None) == (to_offset is None):
         raise typer.BadParameter("give exactly one of --to and --to-offset", param_hint="reset")
-    time_ms = None if to is None else read_place(to)
-    is_partly = bool(queue) or broker is not None or to_offset is not None
+    whole = _to_time(group, topic, None if to is None else read_place(to))
+    if not queue and broker is None and to_offset is None:
+        return whole
 
     async def find(clients: Clients) -> Wanted:
-        await clients.admin.groups.show(group)  # A misspelt group is an error.
-        found = await clients.admin.offsets.at(topic, time_ms)
         return {
             each: offset if to_offset is None else to_offset
-            for each, offset in found.items()
+            for each, offset in (await whole.find(clients)).items()
             if (not queue or each.queue_id in queue) and broker in (None, each.broker_name)
         }
 
-    async def do(clients: Clients, wanted: Wanted) -> object:
-        if is_partly:
-            await clients.admin.offsets.set(group, wanted)
-            return None
-        return await clients.admin.offsets.reset(group, topic, time_ms)
-
-    _move(nameserver, _MovePlan(group, find, do), dry_run=dry_run, yes=yes, as_json=as_json)
+    return _MovePlan(
+        group, find, lambda clients, wanted: clients.admin.offsets.set(group, wanted)
+    )
 
 
 @offsets.command()
-def skip(
-    group: GroupName,
-    topic: TopicName,
-    *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+@_moves
+def skip(group: GroupName, topic: TopicName) -> _MovePlan:
     """Move a group to the end of a topic, past its messages that the group has not consumed."""
+    return _to_time(group, topic, None)
 
+
+def _to_time(group: str, topic: str, time_ms: int | None) -> _MovePlan:
     async def find(clients: Clients) -> Wanted:
-        await clients.admin.groups.show(group)
-        return await clients.admin.offsets.at(topic, None)
+        await clients.admin.groups.show(group)  # A misspelt group is an error.
+        return await clients.admin.offsets.at(topic, time_ms)
 
-    async def do(clients: Clients, _: Wanted) -> object:
-        return await clients.admin.offsets.reset(group, topic, None)
-
-    move = _MovePlan(group, find, do)
-    _move(nameserver, move, dry_run=dry_run, yes=yes, as_json=as_json)
+    return _MovePlan(
+        group,
+        find,
+        lambda clients, _: clients.admin.offsets.reset(group, topic, time_ms),
+    )
 
 
 @offsets.command()
+@_moves
 def copy(
     source: GroupName,
     target: Annotated[
@@ -245,18 +249,13 @@ def copy(
     ],
     *,
     topic: TopicOption = None,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+) -> _MovePlan:
     """Set the offsets of the group TO to the committed offsets of GROUP."""
-    move = _MovePlan(
+    return _MovePlan(
         target,
         lambda clients: _standing(clients, source, topic),
         lambda clients, wanted: clients.admin.offsets.set(target, wanted),
     )
-    _move(nameserver, move, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @offsets.command("export")
@@ -281,12 +280,11 @@ def export_offsets(
         typer.echo(content, nl=False)
         return
     file.write_bytes(content)
-    notes().print(
-        f"The offsets of group {visible(group)} are in {visible(str(file))}.", markup=False
-    )
+    note(f"The offsets of group {group} are in {file}.")
 
 
 @offsets.command("import")
+@_moves
 def import_offsets(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A file that `cometmq offset export` wrote.")
@@ -294,18 +292,9 @@ def import_offsets(
     *,
     group: Annotated[
         str | None,
-        typer.Option(
-            "--group",
-            "-g",
-            help="The group that gets the offsets. Default: the exported group.",
-            autocompletion=complete.groups,
-        ),
+        group_option("The group that gets the offsets. Default: the exported group."),
     ] = None,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+) -> _MovePlan:
     """Set the offsets of a group to those of an export."""
     if file.stat().st_size > _FILE_SIZE_MAX:
         raise SettingsError(
@@ -317,8 +306,7 @@ def import_offsets(
     async def find(_: Clients) -> Wanted:
         return wanted
 
-    move = _MovePlan(target, find, lambda clients, _: clients.admin.offsets.set(target, wanted))
-    _move(nameserver, move, dry_run=dry_run, yes=yes, as_json=as_json)
+    return _MovePlan(target, find, lambda clients, _: clients.admin.offsets.set(target, wanted))
 
 
 def read_place(text: str) -> int | None:
@@ -343,43 +331,10 @@ async def _standing(clients: Clients, group: str, topic: str | None) -> Wanted:
     }
     if not found:
         raise typer.BadParameter(
-            f"group {visible(group)} has no committed offsets of this topic", param_hint="GROUP"
+            f"group {printable(group)} has no committed offsets of this topic",
+            param_hint="GROUP",
         )
     return found
-
-
-def _move(nameserver: str, move: _MovePlan, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Print the moves of a group and, unless `dry_run`, ask for confirmation (unless `yes`) and move the group.
-
-    Raises typer.BadParameter if there is no queue to move in, and typer.Abort if the user refuses.
-    """
-
-    async def look(clients: Clients) -> tuple[Wanted, list[MoveLine]]:
-        wanted = await move.find(clients)
-        moves = await clients.admin.offsets.moves(move.group, wanted)
-        return wanted, [
-            MoveLine(
-                each.queue.topic,
-                each.queue.broker_name,
-                each.queue.queue_id,
-                each.offset,
-                each.new,
-                each.skipped,
-            )
-            for each in moves
-        ]
-
-    wanted, lines = ask(nameserver, look)
-    if not lines:
-        raise typer.BadParameter(
-            "the topic has no such queue or broker; cometmq topic queues shows them"
-        )
-    print_lines(MoveLine, lines, as_json=as_json, nothing="")
-    if dry_run:
-        return
-    confirm(said_of(move.group, lines), yes=yes)
-    ask(nameserver, lambda clients: move.do(clients, wanted))
-    notes().print(f"Group {visible(move.group)} continues at these offsets.", markup=False)
 
 
 def said_of(group: str, lines: list[MoveLine]) -> str:

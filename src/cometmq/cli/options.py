@@ -1,5 +1,6 @@
 """Options that several commands share, and the parsing of their values."""
 
+import inspect
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,12 +8,28 @@ from typing import Annotated, Any
 import typer
 
 from cometmq.cli import complete
-from cometmq.cli.visible import visible
-from cometmq.model.text import in_quotes
+from cometmq.model.text import in_quotes, printable
 
 NAMESERVER_DEFAULT = "127.0.0.1:9876"
 START_EARLIEST = "earliest"
 START_LATEST = "latest"
+
+
+def group_option(text: str) -> Any:
+    """Return the option --group of a consumer group with this help."""
+    return typer.Option("--group", "-g", help=text, autocompletion=complete.groups)
+
+
+def topic_option(text: str) -> Any:
+    """Return the option --topic with this help."""
+    return typer.Option("--topic", "-t", help=text, autocompletion=complete.topics)
+
+
+def keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    """Return an option of a command that is made from parameters, with its annotation for Typer and its default."""
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+    )
 
 
 def _print_version(is_wanted: bool) -> None:
@@ -76,10 +93,11 @@ GroupName = Annotated[
     str,
     typer.Argument(metavar="GROUP", help="The consumer group.", autocompletion=complete.groups),
 ]
-TopicOption = Annotated[
-    str | None,
-    typer.Option("--topic", "-t", help="Only this topic.", autocompletion=complete.topics),
+AtBroker = Annotated[
+    str | None, typer.Option(help="Only at this broker.", autocompletion=complete.brokers)
 ]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+TopicOption = Annotated[str | None, topic_option("Only this topic.")]
 TagFilter = Annotated[
     str,
     typer.Option(
@@ -89,6 +107,9 @@ TagFilter = Annotated[
 CountMax = Annotated[
     int | None,
     typer.Option("--max", min=1, metavar="COUNT", help="Stop after so many messages."),
+]
+ShownMax = Annotated[
+    int, typer.Option("--max", min=1, metavar="COUNT", help="Maximum number of messages.")
 ]
 Start = Annotated[
     str,
@@ -115,7 +136,7 @@ def hide_flag_types(command: Any, context: Any) -> None:
 def confirm(question: str, *, yes: bool) -> None:
     """Ask the user on stderr to confirm an action, unless `yes` is set. Raises typer.Abort if they refuse."""
     if not yes:
-        typer.confirm(visible(question), abort=True, err=True)
+        typer.confirm(printable(question), abort=True, err=True)
 
 
 def read_pairs(pairs: list[str], *, option: str) -> dict[str, str]:
@@ -129,11 +150,6 @@ def read_pairs(pairs: list[str], *, option: str) -> dict[str, str]:
             )
         values[name] = value
     return values
-
-
-def read_properties(pairs: list[str]) -> dict[str, str]:
-    """Parse the values of --property, `["a=1", "b=2"]`, to a dictionary, with the same errors as `read_pairs`."""
-    return read_pairs(pairs, option="--property")
 
 
 def read_start(text: str) -> str | int:

@@ -10,16 +10,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
 import orjson
-import typer
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from cometmq.cli.visible import visible
 from cometmq.model.codes import Language
-from cometmq.model.exit_status import ExitStatus
 from cometmq.model.java_hash import java_hash
 from cometmq.model.message import StoredMessage
+from cometmq.model.message_json import message_json
+from cometmq.model.text import printable, time_text
 from cometmq.model.total import Total
 
 if TYPE_CHECKING:
@@ -52,9 +51,14 @@ def notes() -> Console:
     return Console(stderr=True, soft_wrap=True, highlight=False)
 
 
+def note(sentence: str, style: str = "") -> None:
+    """Print a sentence for people to stderr."""
+    notes().print(printable(sentence), style=style, markup=False)
+
+
 def print_error(text: str) -> None:
     """Print an error to stderr as one line."""
-    line = Text.assemble(("error: ", "bold red"), visible(" ".join(text.split())))
+    line = Text.assemble(("error: ", "bold red"), printable(" ".join(text.split())))
     notes().print(line)
 
 
@@ -71,12 +75,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     """
     values = [list(row) for row in rows]
     shown = [
-        [visible(_cell(value, name)) for value, name in zip(row, columns, strict=True)]
+        [printable(_cell(value, name)) for value, name in zip(row, columns, strict=True)]
         for row in values
     ]
     # Durations in ms are floats; they keep their unit.
     heads = [
-        visible(
+        printable(
             name
             if any(isinstance(row[place], float) for row in values)
             else name.removesuffix(_TIME)
@@ -101,18 +105,18 @@ def _padded(text: str, width: int, to_right: bool) -> str:
     return blank + text if to_right else text + blank
 
 
+def lines_json(
+    columns: Sequence[str], lines: Iterable[Sequence[object]]
+) -> list[dict[str, object]]:
+    """Return lines, which have a value for each column, as dicts for `print_json`."""
+    return [dict(zip(columns, line, strict=True)) for line in lines]
+
+
 def print_lines(
-    kind: type[tuple[object, ...]],
-    lines: Sequence[tuple[object, ...]],
-    *,
-    as_json: bool,
-    nothing: str,
+    columns: Sequence[str], lines: Sequence[Sequence[object]], nothing: str = ""
 ) -> None:
-    """Print named tuples of type `kind` as a table or one JSON array; for an empty table print `nothing` to stderr."""
-    columns: Sequence[str] = kind._fields  # type: ignore[attr-defined]
-    if as_json:
-        print_json([dict(zip(columns, line, strict=True)) for line in lines])
-    elif lines:
+    """Print lines, which have a value for each column, as a table; without any, print `nothing` to stderr."""
+    if lines:
         print_totals(columns, lines)
     else:
         notes().print(f"[dim]{nothing}")
@@ -144,22 +148,8 @@ def note_absent(absent: "Iterable[AbsentBroker]") -> bool:
     """Print to stderr each of these brokers, whose data is missing in what is printed; return whether there is one."""
     found = sorted({each.name: each for each in absent}.values())
     for each in found:
-        notes().print(f"incomplete: {visible(str(each))}", style="bold red", markup=False)
+        note(f"incomplete: {each}", "bold red")
     return bool(found)
-
-
-def exit_if_partial(is_partial: bool | None) -> None:
-    """Raise typer.Exit with status 1 if `is_partial`: the printed data lacks that of a broker."""
-    if is_partial:
-        raise typer.Exit(ExitStatus.FOUND)
-
-
-def time_text(time_ms: int) -> str:
-    """Format a time (ms since 1970) in this machine's time zone.
-
-    Raises ValueError, OverflowError or OSError if it is out of datetime's range.
-    """
-    return f"{datetime.fromtimestamp(time_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def language_name(number: int) -> str:
@@ -186,35 +176,12 @@ def message_line(message: StoredMessage) -> Text:
         style=_COLOURS[message.queue.queue_id % len(_COLOURS)],
     )
     if message.tag:
-        line.append(f" {visible(message.tag)}", style=f"bold {_colour_of(message.tag)}")
+        line.append(f" {printable(message.tag)}", style=f"bold {_colour_of(message.tag)}")
     for key in message.keys:
-        line.append(f" key={visible(key)}", style="dim")
+        line.append(f" key={printable(key)}", style="dim")
     for name, value in message.user_properties.items():
-        line.append(f" {visible(f'{name}={value}')}", style="dim")
+        line.append(f" {printable(f'{name}={value}')}", style="dim")
     return line.append("  ").append(body_text(message.body))
-
-
-def message_json(message: StoredMessage) -> dict[str, object]:
-    """Return a message as a dict for `print_json`; a body that is not UTF-8 is hexadecimal, in `bodyHex`."""
-    try:
-        body = {"body": message.body.decode()}
-    except UnicodeDecodeError:
-        body = {"bodyHex": message.body.hex()}
-    return {
-        "topic": message.topic,
-        "broker": message.queue.broker_name,
-        "queue": message.queue.queue_id,
-        "offset": message.queue_offset,
-        "id": message.message_id,
-        "offsetId": message.offset_message_id,
-        "tag": message.tag,
-        "keys": list(message.keys),
-        "properties": message.user_properties,
-        "bornMs": message.born_ms,
-        "storedMs": message.stored_ms,
-        "reconsumeTimes": message.reconsume_times,
-        **body,
-    }
 
 
 def body_text(body: bytes) -> str:
@@ -236,8 +203,7 @@ def _cell(value: object, column: str) -> str:
     if isinstance(value, float):
         return f"{value:.1f}"
     if isinstance(value, int) and column.endswith(_TIME):
-        with contextlib.suppress(ValueError, OverflowError, OSError):
-            return time_text(value)
+        return time_text(value)
     if not isinstance(value, list):
         return str(value)
     if len(value) > _ITEMS_SHOWN_MAX:

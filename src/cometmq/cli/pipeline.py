@@ -22,18 +22,15 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer.main import get_command
 
-from cometmq.cli.options import hide_flag_types
+from cometmq.cli.options import hide_flag_types, keyword, read_pairs
 from cometmq.cli.output import notes, print_error, print_json, print_table, screen
 from cometmq.model.errors import CometError
-from cometmq.model.text import in_quotes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cometmq.spark.jobs.job import Job, Report
 
-# Arguments after `cometmq pipeline` are parsed by the generated commands.
-PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 MASTER_DEFAULT = "local[*]"
 _HELP = ["-h", "--help"]
 _NAMES = {"nameserver": ("--nameserver", "-n")}
@@ -109,7 +106,7 @@ def _command(job: Job[Any]) -> Callable[..., None]:
 
     def command(**given: Any) -> None:
         master, as_json, log = (given.pop(name) for name in ("master", "json", "log"))
-        conf = _pairs(given.pop("conf"))
+        conf = read_pairs(given.pop("conf") or [], option="--conf")
         with _statuses():
             with _spark(job.name, master, conf, log) as spark:
                 report = job.run(spark, job.options(**given))
@@ -133,22 +130,16 @@ def _parameter(field: dataclasses.Field[Any], kind: Any) -> inspect.Parameter:
     else:
         names = _NAMES.get(field.name, (f"--{field.name.replace('_', '-')}",))
         said = typer.Option(*names, help=text, envvar=_VARIABLES.get(field.name))
-    return _keyword(field.name, Annotated[kind, said], default)
-
-
-def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
-    )
+    return keyword(field.name, Annotated[kind, said], default)
 
 
 _EVERYWHERE = (
-    _keyword(
+    keyword(
         "master",
         Annotated[str, typer.Option(help="Spark master: local[2], spark://host:7077, yarn …")],
         MASTER_DEFAULT,
     ),
-    _keyword(
+    keyword(
         "conf",
         Annotated[
             list[str] | None,
@@ -156,29 +147,17 @@ _EVERYWHERE = (
         ],
         None,
     ),
-    _keyword(
+    keyword(
         "log",
         Annotated[
             Path, typer.Option(help="File for the log of Spark, with stack traces of errors.")
         ],
         Path(os.devnull),
     ),
-    _keyword(
+    keyword(
         "json", Annotated[bool, typer.Option("--json", help="Print the report as JSON.")], False
     ),
 )
-
-
-def _pairs(texts: list[str] | None) -> dict[str, str]:
-    pairs = {}
-    for text in texts or ():
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise typer.BadParameter(
-                f"{in_quotes(text)} is not a setting; write key=value", param_hint="--conf"
-            )
-        pairs[name] = value
-    return pairs
 
 
 @contextmanager

@@ -15,8 +15,6 @@ Conf = Annotated[
 PrintsSettings = Annotated[
     bool, typer.Option("-p", "--print", help="Print all effective settings and exit.")
 ]
-# Each setting that is no secret is also a flag, parsed by the programs.
-SETTINGS_AS_FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def nameserver(

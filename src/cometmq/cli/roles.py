@@ -4,15 +4,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cometmq.cli.asking import Clients, ask
+from cometmq.cli.asking import Clients, ask, changes_if_sure
+from cometmq.cli.cluster import cluster
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
     BrokerName,
+    DryRun,
     Nameserver,
     Yes,
     confirm,
 )
-from cometmq.cli.output import notes
+from cometmq.cli.output import note
 from cometmq.model.exit_status import ExitStatus
 
 if TYPE_CHECKING:
@@ -35,9 +37,9 @@ NewRole = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Promote despite the obstacles, which are shown.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 
 
+@cluster.command()
 def promote(
     broker: BrokerName,
     *,
@@ -60,38 +62,37 @@ def promote(
     )
     _show(plan)
     if plan.obstacles and not force:
-        notes().print(
-            "Nothing was changed; --force promotes the slave despite this.", markup=False
-        )
+        note("Nothing was changed; --force promotes the slave despite this.")
         raise typer.Exit(ExitStatus.FOUND)
     if dry_run:
         return
     if plan.losses or plan.obstacles:
         confirm(f"Make {plan.address} the master of {broker}?", yes=yes)
-
-    async def work(clients: Clients) -> None:
-        await clients.admin.brokers.promote(broker, plan.broker_id, role=role, force=force)
-
-    ask(nameserver, work)
-    notes().print(f"{plan.address} is the master of {broker} now.", markup=False)
+    ask(
+        nameserver,
+        lambda clients: clients.admin.brokers.promote(
+            broker, plan.broker_id, role=role, force=force
+        ),
+    )
+    note(f"{plan.address} is the master of {broker} now.")
 
 
 def _show(plan: "Promotion") -> None:
-    console = notes()
-    console.print(
-        f"{plan.address} (id {plan.broker_id}) becomes the master of {plan.broker_name}, with brokerRole={plan.role}.",
-        markup=False,
+    note(
+        f"{plan.address} (id {plan.broker_id}) becomes the master of {plan.broker_name}, with brokerRole={plan.role}."
     )
     if plan.is_master_told:
-        console.print(
-            f"{plan.master} accepts no messages until it has handed over everything, and becomes its slave. Nothing is lost.",
-            markup=False,
+        note(
+            f"{plan.master} accepts no messages until it has handed over everything, and becomes its slave. Nothing is lost."
         )
     for sentence in (*plan.losses, *plan.obstacles):
-        console.print(sentence, markup=False)
+        note(sentence)
 
 
-def demote(
+@cluster.command()
+@changes_if_sure("Make the master of {broker} a slave, so that it accepts no messages?")
+async def demote(
+    clients: Clients,
     broker: BrokerName,
     *,
     address: Annotated[
@@ -108,18 +109,7 @@ def demote(
             "--successor", min=1, metavar="ID", help="Wait until this slave has everything."
         ),
     ] = None,
-    yes: Yes = False,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-) -> None:
+) -> str:
     """Make a running master a slave; a group without another master then accepts no messages until one is promoted."""
-    confirm(f"Make the master of {broker} a slave, so that it accepts no messages?", yes=yes)
-    number = ask(
-        nameserver,
-        lambda clients: clients.admin.brokers.demote(
-            broker, address=address, successor=successor
-        ),
-    )
-    notes().print(
-        f"It is a slave with brokerId={number} now; cometmq cluster promote {broker} makes one of its group the master.",
-        markup=False,
-    )
+    number = await clients.admin.brokers.demote(broker, address=address, successor=successor)
+    return f"It is a slave with brokerId={number} now; cometmq cluster promote {broker} makes one of its group the master."

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from cometmq.cli import complete
-from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, read_properties
+from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, read_pairs
 from cometmq.cli.output import notes, print_json, screen
 from cometmq.cli.patience import patient
 from cometmq.model.message import Message
@@ -96,7 +96,7 @@ def send(
         topic,
         tag=tag,
         keys=tuple(key or ()),
-        properties=read_properties(property_ or []),
+        properties=read_pairs(property_ or [], option="--property"),
         deliver=None if after is None else timedelta(seconds=after),
     )
     stdin = cast(io.BufferedReader, sys.stdin.buffer)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cometmq.cli.options import AsJson
-from cometmq.cli.output import notes, print_json
+from cometmq.cli.asking import Shown, prints
+from cometmq.cli.output import note, notes
 from cometmq.cli.store_text import (
     plan_json,
     print_fields,
@@ -22,7 +22,6 @@ from cometmq.cli.store_text import (
     print_verdict,
     verdict_json,
 )
-from cometmq.cli.visible import visible
 from cometmq.model.errors import StoreDamaged
 from cometmq.model.exit_status import ExitStatus
 
@@ -51,14 +50,12 @@ Config = Annotated[
     ),
 ]
 
-store = typer.Typer(
-    help="Verify, show, compare and repair the store directory of a stopped broker, also of Java's.",
-    no_args_is_help=True,
-)
+store = typer.Typer()
 
 
 @store.command("verify")
-def verify_store(folder: Folder, *, config: Config = None, as_json: AsJson = False) -> None:
+@prints
+def verify_store(folder: Folder, config: Config = None) -> Shown:
     """Check every record, queue entry and index entry; status 1 when it finds an error.
 
     Nothing is changed.
@@ -70,26 +67,21 @@ def verify_store(folder: Folder, *, config: Config = None, as_json: AsJson = Fal
         progress_bar(_log_size(found), "verifying") as on_progress,
     ):
         verdict = verify(found, on_progress=on_progress)
-    if as_json:
-        print_json(verdict_json(verdict))
-    else:
-        print_verdict(verdict)
-    if not verdict.is_sound:
-        raise typer.Exit(ExitStatus.FOUND)
+    return Shown(
+        verdict_json(verdict), lambda: print_verdict(verdict), is_finding=not verdict.is_sound
+    )
 
 
 @store.command("stat")
-def show_stat(folder: Folder, *, config: Config = None, as_json: AsJson = False) -> None:
+@prints
+def show_stat(folder: Folder, config: Config = None) -> Shown:
     """Show the contents of a store: files, times, queues, and how it was stopped."""
     from cometmq.offline.summary import summarize
 
     with _found(folder, config) as found:
         summary = summarize(found)
-    if as_json:
-        rows = [queue._asdict() for queue in summary.queues]
-        print_json({**summary._asdict(), "queues": rows})
-    else:
-        print_summary(summary)
+    rows = [queue._asdict() for queue in summary.queues]
+    return Shown({**summary._asdict(), "queues": rows}, lambda: print_summary(summary))
 
 
 @store.command("dump")
@@ -130,7 +122,7 @@ def dump_records(
                 break
         passed_over = list(scan.passed_over())
     for finding in passed_over:
-        notes().print(visible(str(finding)), markup=False)
+        note(str(finding))
     if any(finding.is_error for finding in passed_over):
         raise typer.Exit(ExitStatus.FOUND)
 
@@ -150,6 +142,7 @@ def _scan(found: "FoundStore", offset: int | None) -> "LogScan":
 
 
 @store.command("repair")
+@prints
 def repair_store(
     folder: Folder,
     *,
@@ -165,8 +158,7 @@ def repair_store(
         ),
     ] = False,
     config: Config = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Rebuild queues and index from the log; hide its damaged bytes from consumers, or --cut the log there.
 
     Without --yes, it only shows what would be done. Damaged bytes are kept in DIR/cut before they are changed.
@@ -176,12 +168,13 @@ def repair_store(
         progress_bar(_log_size(found), "reading the log") as on_progress,
     ):
         plan = _repair(found, store_settings(config), is_wanted, cut, on_progress)
-    if as_json:
-        print_json({"done": is_wanted, **plan_json(plan)})
-        return
-    print_plan(plan)
-    if not is_wanted:
-        notes().print("Nothing was changed. Stop the broker and add --yes to make the changes.")
+
+    def show() -> None:
+        print_plan(plan)
+        if not is_wanted:
+            note("Nothing was changed. Stop the broker and add --yes to make the changes.")
+
+    return Shown({"done": is_wanted, **plan_json(plan)}, show)
 
 
 def _repair(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cometmq.cli.options import AsJson, read_time
-from cometmq.cli.output import print_json, screen
-from cometmq.cli.store import Config, Folder, progress_bar, store_settings
+from cometmq.cli.asking import Shown, prints
+from cometmq.cli.options import read_time
+from cometmq.cli.output import screen
+from cometmq.cli.store import Config, Folder, progress_bar, store, store_settings
 from cometmq.cli.store_text import comparison_json, print_comparison
-from cometmq.cli.visible import visible
 from cometmq.model.errors import CometError
-from cometmq.model.exit_status import ExitStatus
+from cometmq.model.text import printable
 
 if TYPE_CHECKING:
     from cometmq.offline.findings import Finding
@@ -61,6 +61,8 @@ NewFolder = Annotated[
 ]
 
 
+@store.command("rebuild")
+@prints
 def rebuild_store(
     folder: Folder,
     *,
@@ -71,8 +73,7 @@ def rebuild_store(
     ] = False,
     out: Out = None,
     config: Config = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Rebuild queue files and index from the log of a stopped broker, or only --check queue files.
 
     With --topic only the queues of these topics, and no index. Findings, with status 1: bytes of the log
@@ -101,9 +102,11 @@ def rebuild_store(
             done += sum(split.hi - split.lo for split in task)
             show(done)
     found = made.finish(rows, clock=SystemClock())
-    _end(found.counts, found.findings, as_json=as_json)
+    return _end(found.counts, found.findings)
 
 
+@store.command("compare")
+@prints
 def compare_stores(
     first: Folder,
     second: Folder,
@@ -114,8 +117,7 @@ def compare_stores(
             "--exact", help="Also compare store times, hosts, attempts and physical offsets."
         ),
     ] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Compare the messages of two stores, or of a store and an archive, queue by queue; status 1 when they differ.
 
     Only what both should hold is compared, not what retention has deleted in one of them. The status is also 1 for
@@ -133,14 +135,15 @@ def compare_stores(
             is_exact=exact,
             on_progress=show,
         )
-    if as_json:
-        print_json(comparison_json(found))
-    else:
-        print_comparison(found)
-    if not found.is_same or found.damages:
-        raise typer.Exit(ExitStatus.FOUND)
+    return Shown(
+        comparison_json(found),
+        lambda: print_comparison(found),
+        is_finding=bool(not found.is_same or found.damages),
+    )
 
 
+@store.command("archive")
+@prints
 def archive_store(
     folder: Folder,
     *,
@@ -151,8 +154,7 @@ def archive_store(
         str, typer.Option(metavar="TIME", help="Only messages stored before this time.")
     ] = "",
     config: Config = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Write the log as Parquet files, by topic and day; what is archived already is left out.
 
     A broker may have the store open. A new place gets all that is selected. Findings, with status 1: bytes of the log
@@ -184,9 +186,11 @@ def archive_store(
     archive.finish_archive(source, splits, rules, config=kept)
     for finding in archive.findings_of(source, rules):
         found.take(finding)
-    _end(counts, found.told(), as_json=as_json)
+    return _end(counts, found.told())
 
 
+@store.command("restore")
+@prints
 def restore_store(
     archive: Annotated[
         str,
@@ -196,8 +200,7 @@ def restore_store(
     *,
     start: RangeStart = None,
     end: RangeEnd = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Recreate a store, or a range of its log, from an archive: the same records in log files of the same size.
 
     Records that the archive lacks are findings; status 1 then.
@@ -227,9 +230,11 @@ def restore_store(
         "log files": len(files),
         "queue entries": entries,
     }
-    _end(counts, [found for file in files for found in file.findings()], as_json=as_json)
+    return _end(counts, [found for file in files for found in file.findings()])
 
 
+@store.command("import-dledger")
+@prints
 def import_dledger_store(
     folder: Folder,
     *,
@@ -240,8 +245,7 @@ def import_dledger_store(
         ),
     ],
     config: Config = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Make an ordinary store of what a stopped DLedger broker (enableDLegerCommitLog) of RocketMQ has committed.
 
     DIR is its storePathRootDir, and is not changed. Any member of the group will do if all were stopped in order. Findings, with status
@@ -263,7 +267,7 @@ def import_dledger_store(
     finally:
         source.close()
     counts = {"messages": done.records, "log files": done.log_files}
-    _end(counts, done.findings, as_json=as_json)
+    return _end(counts, done.findings)
 
 
 def _log_paths(folder: Path, config: str | None) -> tuple[str, ...]:
@@ -290,16 +294,19 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _end(counts: Mapping[str, int], findings: "Iterable[Finding]", *, as_json: bool) -> None:
-    """Print counts and findings (as text at most 20); raise typer.Exit with status 1 if there are findings."""
+def _end(counts: Mapping[str, int], findings: "Iterable[Finding]") -> Shown:
+    """Return counts and findings (as text at most 20) as the output of a command; with findings its status is 1."""
     found: Sequence[Finding] = list(findings)
-    if as_json:
-        print_json({"counts": dict(counts), "findings": [each._asdict() for each in found]})
-    else:
+
+    def show() -> None:
         for each in found[:SHOWN_MAX]:
-            screen().print(visible(str(each)), markup=False)
+            screen().print(printable(str(each)), markup=False)
         if len(found) > SHOWN_MAX:
             screen().print(f"… and {len(found) - SHOWN_MAX} more")
         screen().print(", ".join(f"{count:,} {name}" for name, count in counts.items()))
-    if found:
-        raise typer.Exit(ExitStatus.FOUND)
+
+    return Shown(
+        {"counts": dict(counts), "findings": [each._asdict() for each in found]},
+        show,
+        is_finding=bool(found),
+    )

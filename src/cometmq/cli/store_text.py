@@ -1,13 +1,11 @@
 """Output of `cometmq store`: verification results, summaries, records, comparisons and repair plans; text and JSON."""
 
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from cometmq.cli.output import notes, print_json, print_table, screen
-from cometmq.cli.visible import visible
-from cometmq.model.text import plural
+from cometmq.model.text import plural, printable, time_text
 
 if TYPE_CHECKING:
     from cometmq.codec.record import Record
@@ -40,8 +38,8 @@ def print_verdict(verdict: "StoreVerdict") -> None:
     """Print the result of a verification as text, with its first 20 findings."""
     for finding in verdict.findings[:SHOWN_MAX]:
         mark, style = ("error", "bold red") if finding.is_error else ("note", "yellow")
-        where = f" {finding.part} {visible(finding.where)}: "
-        screen().print(Text.assemble((mark, style), where, visible(finding.what)))
+        where = f" {finding.part} {printable(finding.where)}: "
+        screen().print(Text.assemble((mark, style), where, printable(finding.what)))
     more = verdict.errors + verdict.notes - SHOWN_MAX
     if more > 0:
         screen().print(f"… and {more} more")
@@ -61,7 +59,7 @@ def print_summary(summary: "Summary") -> None:
     """Print the summary of a store as text."""
     size = summary.log_file_size
     print_table(
-        ("store", visible(summary.path)),
+        ("store", printable(summary.path)),
         [
             (
                 "last stop",
@@ -72,9 +70,9 @@ def print_summary(summary: "Summary") -> None:
                 f"{summary.log_start} to {summary.log_end}, {summary.log_files} {plural(summary.log_files, 'file')} of {size}",
             ),
             *_no_records(summary),
-            ("first record", _time_text(summary.first_ms)),
-            ("last record", _time_text(summary.last_ms)),
-            ("on the device until", _time_text(summary.known_flushed_ms or None)),
+            ("first record", _time(summary.first_ms)),
+            ("last record", _time(summary.last_ms)),
+            ("on the device until", _time(summary.known_flushed_ms or None)),
             (
                 "index",
                 f"{summary.index_files} {plural(summary.index_files, 'file')}, {summary.index_keys} {plural(summary.index_keys, 'key')}",
@@ -95,10 +93,8 @@ def _no_records(summary: "Summary") -> list[tuple[str, str]]:
     return [("no records", f"{summary.no_records} bytes; `cometmq store verify` shows where")]
 
 
-def _time_text(time_ms: int | None) -> str:
-    if time_ms is None:
-        return "-"
-    return f"{datetime.fromtimestamp(time_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
+def _time(time_ms: int | None) -> str:
+    return "-" if time_ms is None else time_text(time_ms)
 
 
 def print_record(record: "Record") -> None:
@@ -116,7 +112,7 @@ def print_fields(found: "FoundStore", record: "Record") -> None:
     assert file is not None  # It has just been read there.
     content = file.read(record.physical_offset, record.store_size)
     screen().print(
-        f"# {record.store_size} bytes at {record.physical_offset}, {visible(record.topic)} "
+        f"# {record.store_size} bytes at {record.physical_offset}, {printable(record.topic)} "
         f"queue {record.queue_id} offset {record.queue_offset}"
     )
     for at, name, piece in record_fields(content, record):
@@ -153,7 +149,7 @@ def print_comparison(found: "CopyComparison") -> None:
     for line in (*found.notes, *found.findings):
         notes().print(line, markup=False)
     for line in found.damages:
-        screen().print(f"damaged: {visible(line)}")
+        screen().print(f"damaged: {printable(line)}")
     word = (
         "the same"
         if found.is_same
@@ -183,7 +179,7 @@ def print_plan(plan: "RepairPlan") -> None:
         what = (
             f"{damage.end - damage.start} bytes of {damage.path} at {damage.at}: {damage.why}"
         )
-        screen().print(f"damaged: {visible(what)}")
+        screen().print(f"damaged: {printable(what)}")
     how = "cut" if plan.is_cut else "wrapped"
     screen().print(
         f"{len(plan.damages)} damaged {plural(len(plan.damages), 'piece')} {how}, {plan.tail} bytes after the end of "

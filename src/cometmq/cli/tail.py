@@ -7,23 +7,18 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
+from cometmq.cli.asking import Clients, follows
 from cometmq.cli.options import (
-    NAMESERVER_DEFAULT,
     START_EARLIEST,
     START_LATEST,
     AsJson,
     CountMax,
-    Nameserver,
     Start,
     TagFilter,
     TopicName,
     read_start,
 )
-from cometmq.cli.output import notes, print_message
-from cometmq.cli.patience import patient
-from cometmq.cli.running import until_stopped
+from cometmq.cli.output import note, print_message
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError, NetError
 from cometmq.model.message import StoredMessage
@@ -47,51 +42,31 @@ _WAITING_MAX = 1000  # Messages between network and screen; a slow pipe slows th
 _Arrivals = asyncio.Queue[StoredMessage]
 
 
-def tail(
+@follows
+async def tail(
+    clients: Clients,
     topic: TopicName,
     *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
     start: Start = START_LATEST,
     tag: TagFilter = "*",
     count_max: CountMax = None,
     as_json: AsJson = False,
 ) -> None:
     """Show messages as they arrive."""
-    from cometmq.net.loop import run
+    from cometmq import AsyncPullConsumer, Tag
 
-    place = read_start(start)
-    run(until_stopped(_tail(nameserver, topic, place, tag, count_max, as_json)))
-
-
-async def _tail(
-    nameserver: str,
-    topic: str,
-    place: str | int,
-    expression: str,
-    count_max: int | None,
-    as_json: bool,
-) -> None:
-    from cometmq import AsyncPullConsumer, ClientSettings, Tag
-    from cometmq.connect import ClientInstance
-
-    instance = ClientInstance(nameserver, patient(ClientSettings))
-    try:
-        async with AsyncPullConsumer(group=TOOLS_GROUP, instance=instance) as consumer:
-            follower = _Follower(instance, consumer, Tag(expression))
-            queues = await consumer.queues(topic)
-            offsets = await asyncio.gather(
-                *(_first(consumer, queue, place) for queue in queues)
-            )
-            notes().print(
-                f"[dim]Following {len(queues)} {plural(len(queues), 'queue')} of {topic}; stop with Ctrl-C."
-            )
-            following = asyncio.gather(*map(follower.follow, queues, offsets))
-            showing = asyncio.ensure_future(
-                _show(follower.arrivals, count_max, as_json=as_json)
-            )
-            await _until_first_ends(following, showing)
-    finally:
-        await instance.close()
+    place, instance = read_start(start), clients.instance
+    async with AsyncPullConsumer(group=TOOLS_GROUP, instance=instance) as consumer:
+        follower = _Follower(instance, consumer, Tag(tag))
+        queues = await consumer.queues(topic)
+        offsets = await asyncio.gather(*(_first(consumer, queue, place) for queue in queues))
+        note(
+            f"Following {len(queues)} {plural(len(queues), 'queue')} of {topic}; stop with Ctrl-C.",
+            "dim",
+        )
+        following = asyncio.gather(*map(follower.follow, queues, offsets))
+        showing = asyncio.ensure_future(_show(follower.arrivals, count_max, as_json=as_json))
+        await _until_first_ends(following, showing)
 
 
 async def _first(consumer: "AsyncPullConsumer", queue: "MessageQueue", place: str | int) -> int:
@@ -135,7 +110,7 @@ class _Follower:
                 continue
             if queue.broker_name in self._lost:
                 self._lost.remove(queue.broker_name)
-                notes().print(f"[dim]Broker {queue.broker_name} can be read again.")
+                note(f"Broker {queue.broker_name} can be read again.", "dim")
             for message in pull.messages:
                 await self.arrivals.put(message)
             offset = pull.next_offset
@@ -143,12 +118,7 @@ class _Follower:
     def _lose(self, broker_name: str, error: CometError) -> None:
         if broker_name not in self._lost:
             self._lost.add(broker_name)
-            notes().print(
-                Text(
-                    f"Broker {broker_name} cannot be read ({error}); trying again.",
-                    style="yellow",
-                )
-            )
+            note(f"Broker {broker_name} cannot be read ({error}); trying again.", "yellow")
 
     async def _look_for_slaves(self, topic: str) -> None:
         """Refresh the route of a topic, so that a slave can be read; keep the known route if that fails."""

@@ -1,31 +1,20 @@
 """`cometmq topic stats`, `queues` and `perm`: traffic, queues and permissions of a topic."""
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from cometmq.cli import complete
-from cometmq.cli.asking import Clients, ask_listed, missing_with
+from cometmq.cli.asking import Clients, Shown, missing_with, shows, table, watches
 from cometmq.cli.groups import behind_s
-from cometmq.cli.options import (
-    NAMESERVER_DEFAULT,
-    AsJson,
-    Nameserver,
-    TopicName,
-    Watch,
-)
-from cometmq.cli.output import (
-    print_json,
-    print_lines,
-    print_totals,
-)
+from cometmq.cli.options import AtBroker, TopicName
+from cometmq.cli.output import lines_json, print_totals
+from cometmq.cli.topics import topics
 from cometmq.model.errors import BrokerNotFound, BrokerRefused
 from cometmq.model.flags import is_readable, is_writable
 from cometmq.model.text import in_quotes
 
 if TYPE_CHECKING:
-    from cometmq.admin import AbsentBroker, StatsWindows, TopicState
+    from cometmq.admin import StatsWindows, TopicState
 
 _PUT = "TOPIC_PUT_NUMS"
 
@@ -82,49 +71,49 @@ class PermLine(NamedTuple):
     write: bool
 
 
-def queues(
-    topic: TopicName,
-    *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-    watch: Watch = False,
-) -> None:
+@topics.command()
+@watches
+async def queues(clients: Clients, topic: TopicName) -> Shown:
     """Show each queue of a topic, its permissions and its messages; status 1 when only some brokers answer."""
-
-    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        held = await clients.admin.topics.show(topic)
-        lines = queue_lines(held)
-        print_lines(QueueStateLine, lines, as_json=as_json, nothing="The topic has no queues.")
-        return held.absent
-
-    ask_listed(nameserver, look, is_watched=watch)
+    held = await clients.admin.topics.show(topic)
+    return table(
+        QueueStateLine._fields, queue_lines(held), "The topic has no queues.", held.absent
+    )
 
 
-def stats(
-    topic: TopicName,
-    *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-    watch: Watch = False,
-) -> None:
+@topics.command()
+@watches
+async def stats(clients: Clients, topic: TopicName) -> Shown:
     """Show the rates of a topic, and the groups that read it with their lag; status 1 when only some brokers answer."""
+    held = await clients.admin.topics.show(topic)
+    brokers = sorted({queue.broker_name for queue in held.queues})
+    windows = [await _put(clients, broker, topic) for broker in brokers]
+    now_ms = clients.instance.clock.now_ms()
+    groups = [
+        ReaderLine(
+            each.name,
+            each.lag.known,
+            list(each.lag.unknown),
+            behind_s(each, now_ms),
+            round(each.rate, 3),
+            len(each.members),
+        )
+        for each in await clients.admin.topics.groups(topic)
+    ]
+    found = stats_json(topic, held, windows)
 
-    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        found, absent = await _stats(clients, topic)
-        if as_json:
-            print_json(found)
-        else:
-            names = [name.removeprefix("put_") for name in found]
-            print_totals(names[:-1], [list(found.values())[:-1]])
-            if found["groups"]:
-                rows = [list(each.values()) for each in found["groups"]]
-                print_totals(ReaderLine._fields, rows)
-        return absent
+    def show() -> None:
+        print_totals([name.removeprefix("put_") for name in found], [list(found.values())])
+        if groups:
+            print_totals(ReaderLine._fields, groups)
 
-    ask_listed(nameserver, look, is_watched=watch)
+    return Shown({**found, "groups": lines_json(ReaderLine._fields, groups)}, show, held.absent)
 
 
-def perm(
+@topics.command()
+@shows
+async def perm(
+    clients: Clients,
     topic: TopicName,
     *,
     read: Annotated[
@@ -134,32 +123,23 @@ def perm(
         bool | None,
         typer.Option("--write/--no-write", help="Whether producers may send to the topic."),
     ] = None,
-    broker: Annotated[
-        str | None,
-        typer.Option(help="Only at this broker.", autocompletion=complete.brokers),
-    ] = None,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    as_json: AsJson = False,
-) -> None:
+    broker: AtBroker = None,
+) -> Shown:
     """Show a topic's permission at each broker; flags such as --no-write change it first; status 1 when a broker is missing."""
-
-    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        topics = clients.admin.topics
-        if read is not None or write is not None:
-            bits = await topics.set_perm(topic, read=read, write=write, broker=broker)
-        else:
-            bits = {name: each.perm for name, each in (await topics.configs(topic)).items()}
-        lines = [
-            PermLine(name, is_readable(each), is_writable(each))
-            for name, each in sorted(bits.items())
-            if broker in (None, name)
-        ]
-        if not lines and broker is not None:
-            raise BrokerNotFound(f"broker {in_quotes(broker)} has no topic {in_quotes(topic)}")
-        print_lines(PermLine, lines, as_json=as_json, nothing="No broker has this topic.")
-        return () if broker is not None else await missing_with(clients, topic)
-
-    ask_listed(nameserver, look)
+    admin = clients.admin
+    if read is not None or write is not None:
+        bits = await admin.topics.set_perm(topic, read=read, write=write, broker=broker)
+    else:
+        bits = {name: each.perm for name, each in (await admin.topics.configs(topic)).items()}
+    lines = [
+        PermLine(name, is_readable(each), is_writable(each))
+        for name, each in sorted(bits.items())
+        if broker in (None, name)
+    ]
+    if not lines and broker is not None:
+        raise BrokerNotFound(f"broker {in_quotes(broker)} has no topic {in_quotes(topic)}")
+    absent = () if broker is not None else await missing_with(clients, topic)
+    return table(PermLine._fields, lines, "No broker has this topic.", absent)
 
 
 def queue_lines(held: "TopicState") -> list[QueueStateLine]:
@@ -180,32 +160,11 @@ def queue_lines(held: "TopicState") -> list[QueueStateLine]:
                 and queue.queue_id < known.write_queues,
                 each.min_offset,
                 each.max_offset,
-                each.max_offset - each.min_offset,
+                each.message_count,
                 each.updated_ms if each.updated_ms > 0 else None,
             )
         )
     return lines
-
-
-async def _stats(
-    clients: Clients, topic: str
-) -> "tuple[dict[str, Any], tuple[AbsentBroker, ...]]":
-    held = await clients.admin.topics.show(topic)
-    brokers = sorted({queue.broker_name for queue in held.queues})
-    windows = [await _put(clients, broker, topic) for broker in brokers]
-    now_ms = clients.instance.clock.now_ms()
-    groups = [
-        ReaderLine(
-            each.name,
-            each.lag.known,
-            list(each.lag.unknown),
-            behind_s(each, now_ms),
-            round(each.rate, 3),
-            len(each.members),
-        )
-        for each in await clients.admin.topics.groups(topic)
-    ]
-    return stats_json(topic, held, windows, groups), held.absent
 
 
 async def _put(clients: Clients, broker: str, topic: str) -> "StatsWindows | None":
@@ -216,12 +175,9 @@ async def _put(clients: Clients, broker: str, topic: str) -> "StatsWindows | Non
 
 
 def stats_json(
-    topic: str,
-    held: "TopicState",
-    windows: "list[StatsWindows | None]",
-    groups: list[ReaderLine],
+    topic: str, held: "TopicState", windows: "list[StatsWindows | None]"
 ) -> dict[str, Any]:
-    """Return the traffic of a topic and the groups that read it as a dict for `print_json`."""
+    """Return the traffic of a topic as a dict for `print_json`."""
     known = [each for each in windows if each is not None]
     sums = {
         f"put_{name}": sum(getattr(each, name).sum for each in known) if known else None
@@ -233,5 +189,4 @@ def stats_json(
         "messages_unknown": list(held.messages.unknown),
         "in_per_s": held.put_rate,
         **sums,
-        "groups": [each._asdict() for each in groups],
     }

@@ -1,35 +1,18 @@
 """`cometmq topic`: list, create, describe and delete topics."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from cometmq.cli import complete
-from cometmq.cli.asking import Clients, ask_listed
-from cometmq.cli.options import (
-    NAMESERVER_DEFAULT,
-    AsJson,
-    Nameserver,
-    TopicName,
-    read_pairs,
-)
-from cometmq.cli.output import (
-    notes,
-    print_json,
-    print_lines,
-    print_table,
-)
-from cometmq.cli.patience import patient
+from cometmq.cli.asking import Clients, Shown, changes, changes_if_sure, shows, table
+from cometmq.cli.options import AtBroker, TopicName, read_pairs
+from cometmq.cli.output import lines_json, print_table
 from cometmq.model.flags import is_readable, is_writable
 from cometmq.model.text import plural
 
 if TYPE_CHECKING:
-    from cometmq import AsyncAdmin
-    from cometmq.admin import AbsentBroker, TopicConfig, TopicState
-
-Result = TypeVar("Result")
+    from cometmq.admin import TopicConfig, TopicState
 
 Queues = Annotated[
     int | None, typer.Option(min=1, help="Number of queues on each broker; 8 for a new topic.")
@@ -45,11 +28,8 @@ Attributes = Annotated[
         help="An attribute (5.x), such as message.type=FIFO or retention.hours=24; may be repeated.",
     ),
 ]
-AtBroker = Annotated[
-    str | None, typer.Option(help="Only at this broker.", autocompletion=complete.brokers)
-]
 
-topics = typer.Typer(help="List, create, describe and delete topics.", no_args_is_help=True)
+topics = typer.Typer()
 
 
 class TopicLine(NamedTuple):
@@ -83,32 +63,36 @@ class QueueLine(NamedTuple):
 
 
 @topics.command("list")
-def list_topics(
+@shows
+async def list_topics(
+    clients: Clients,
     *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
     all_: Annotated[bool, typer.Option("--all", help="Also list system topics.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Show topics, their queues and how many messages they hold; status 1 when data of a broker is missing."""
-
-    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        lines, absent = await _list(clients, with_system=all_)
-        print_lines(
-            TopicLine,
-            lines,
-            as_json=as_json,
-            nothing="There are no topics. The first message sent to a topic creates it.",
-        )
-        return absent
-
-    ask_listed(nameserver, look)
+    missing = await clients.admin.brokers.missing()
+    names = [
+        name
+        for name, kind in (await clients.admin.topics.kinds()).items()
+        if all_ or kind in ("messages", "dead letters")
+    ]
+    states = await asyncio.gather(
+        *(clients.admin.topics.bounds(name, missing) for name in names)
+    )
+    return table(
+        TopicLine._fields,
+        [_line(name, state) for name, state in zip(names, states, strict=True)],
+        "There are no topics. The first message sent to a topic creates it.",
+        [*missing, *(each for state in states for each in state.absent)],
+    )
 
 
 @topics.command()
-def create(
+@changes
+async def create(
+    clients: Clients,
     topic: TopicName,
     *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
     queues: Queues = None,
     read_queues: ReadQueues = None,
     attribute: Attributes = None,
@@ -117,29 +101,26 @@ def create(
     ] = None,
     broker: AtBroker = None,
     cluster: Annotated[str | None, typer.Option(help="Only in this cluster.")] = None,
-) -> None:
+) -> str:
     """Create a topic at every master, or change the given settings of an existing one; the others stay."""
     if broker is not None and cluster is not None:
         raise typer.BadParameter("give only one of --broker and --cluster", param_hint="create")
     attributes: dict[str, str | None] = dict.fromkeys(no_attribute or ())
     attributes.update(read_pairs(attribute or [], option="--attribute"))
-    configs = _with_admin(
-        nameserver,
-        lambda admin: admin.topics.create(
-            topic,
-            queues=queues,
-            read_queues=read_queues,
-            attributes=attributes,
-            cluster=cluster,
-            broker=broker,
-        ),
+    configs = await clients.admin.topics.create(
+        topic,
+        queues=queues,
+        read_queues=read_queues,
+        attributes=attributes,
+        cluster=cluster,
+        broker=broker,
     )
     counts = {name: _queues_text(config) for name, config in sorted(configs.items())}
     if len(set(counts.values())) == 1 and broker is None:
         said = f"{next(iter(counts.values()))} on each broker"
     else:
         said = ", ".join(f"{count} on {name}" for name, count in counts.items())
-    notes().print(f"{topic} has {said}.", markup=False)
+    return f"{topic} has {said}."
 
 
 def _queues_text(config: "TopicConfig") -> str:
@@ -150,79 +131,34 @@ def _queues_text(config: "TopicConfig") -> str:
 
 
 @topics.command()
-def describe(
-    topic: TopicName, *, nameserver: Nameserver = NAMESERVER_DEFAULT, as_json: AsJson = False
-) -> None:
+@shows
+async def describe(clients: Clients, topic: TopicName) -> Shown:
     """Show the readable queues of a topic with their offsets and messages; status 1 when data of a broker is missing."""
-
-    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
-        held = await clients.admin.topics.bounds(topic)
-        lines = [
-            QueueLine(
-                queue.broker_name,
-                queue.queue_id,
-                each.min_offset,
-                each.max_offset,
-                each.max_offset - each.min_offset,
-            )
-            for queue, each in held.queues.items()
-        ]
-        if as_json:
-            print_json({"topic": topic, "queues": [line._asdict() for line in lines]})
-        else:
-            print_table(QueueLine._fields, lines)
-        return held.absent
-
-    ask_listed(nameserver, look)
+    held = await clients.admin.topics.bounds(topic)
+    lines = [
+        QueueLine(
+            queue.broker_name,
+            queue.queue_id,
+            each.min_offset,
+            each.max_offset,
+            each.message_count,
+        )
+        for queue, each in held.queues.items()
+    ]
+    return Shown(
+        {"topic": topic, "queues": lines_json(QueueLine._fields, lines)},
+        lambda: print_table(QueueLine._fields, lines),
+        held.absent,
+    )
 
 
 @topics.command()
-def delete(
-    topic: TopicName,
-    *,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")
-    ] = False,
-) -> None:
+@changes_if_sure("Delete topic {topic} and all its messages?")
+async def delete(clients: Clients, topic: TopicName) -> str:
     """Delete a topic and its messages, on every master and at every nameserver."""
-    if not yes:
-        typer.confirm(f"Delete topic {topic} and all its messages?", abort=True, err=True)
-
-    async def work(admin: "AsyncAdmin") -> None:
-        await admin.topics.route(topic)  # An unknown topic is an error.
-        await admin.topics.delete(topic)
-
-    _with_admin(nameserver, work)
-    notes().print(f"Topic {topic} is deleted.", markup=False)
-
-
-def _with_admin(nameserver: str, work: "Callable[[AsyncAdmin], Awaitable[Result]]") -> Result:
-    from cometmq import AsyncAdmin, ClientSettings
-    from cometmq.net.loop import run
-
-    async def main() -> Result:
-        async with AsyncAdmin(nameserver, settings=patient(ClientSettings)) as admin:
-            return await work(admin)
-
-    return run(main())
-
-
-async def _list(
-    clients: Clients, *, with_system: bool
-) -> "tuple[list[TopicLine], list[AbsentBroker]]":
-    """Return a line for each topic (of users, or all `with_system`), sorted by name, and the brokers whose data is missing."""
-    missing = await clients.admin.brokers.missing()
-    names = [
-        name
-        for name, kind in (await clients.admin.topics.kinds()).items()
-        if with_system or kind in ("messages", "dead letters")
-    ]
-    states = await asyncio.gather(
-        *(clients.admin.topics.bounds(name, missing) for name in names)
-    )
-    lines = [_line(name, state) for name, state in zip(names, states, strict=True)]
-    return lines, [*missing, *(each for state in states for each in state.absent)]
+    await clients.admin.topics.route(topic)  # An unknown topic is an error.
+    await clients.admin.topics.delete(topic)
+    return f"Topic {topic} is deleted."
 
 
 def _line(topic: str, state: "TopicState") -> TopicLine:

@@ -17,8 +17,8 @@ from cometmq.cli.dashboard import Port, add_rows, needs_extra
 from cometmq.cli.options import NAMESERVER_DEFAULT
 from cometmq.cli.output import notes
 from cometmq.cli.running import until_stopped
-from cometmq.cli.visible import visible
 from cometmq.model.errors import NetError, SettingsError
+from cometmq.model.text import printable
 
 if TYPE_CHECKING:
     from cometmq.dashboard import Dashboard
@@ -138,7 +138,7 @@ async def _stay_up(
 
 def _report_end(broker: "BrokerProcess") -> None:
     """Print that a broker has ended by itself, with the end of its log and the command that starts it again."""
-    lines = "".join(f"    {visible(line)}\n" for line in broker.last_lines())
+    lines = "".join(f"    {printable(line)}\n" for line in broker.last_lines())
     notes().print(
         f"{broker.name} {broker.how_it_ended}; the other brokers continue. The end of its log, {broker.log}:\n"
         f"{lines}Until it runs again, its messages are not served. To start it, in another terminal:\n"

@@ -154,23 +154,6 @@ class PullResult(NamedTuple):
     messages: tuple[StoredMessage, ...]
 
 
-class QueueRange(NamedTuple):
-    """The range of a queue's offsets.
-
-    Attributes:
-        min_offset: Offset of the first message that the queue still has.
-        max_offset: Offset that the next message will get.
-    """
-
-    min_offset: int
-    max_offset: int
-
-    @property
-    def message_count(self) -> int:
-        """Return `max_offset` - `min_offset`: the number of messages in the queue, if no offset is missing."""
-        return self.max_offset - self.min_offset
-
-
 class TopicQueues(NamedTuple):
     """The queues of a topic according to its current route.
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cometmq import AsyncPullConsumer, MessageQueue, StoredMessage
-from cometmq.admin import deleted_messages
 from cometmq.dashboard.bodies import body_line
 from cometmq.dashboard.paging import check_page, last_page
 
@@ -63,17 +62,6 @@ def row_of(message: StoredMessage, *, is_deleted: bool = False) -> MessageRow:
     """Return the row of a message in a list, without its whole body."""
     line, size = body_line(message.body), len(message.body)
     return MessageRow(replace(message, body=b""), line, size, is_deleted)
-
-
-async def rows_of(
-    puller: AsyncPullConsumer, found: Sequence[StoredMessage]
-) -> list[MessageRow]:
-    """Return the list rows of messages found by an index, in order; marks those that seem to be of a deleted topic.
-
-    Raises CometError if a broker does not answer, or refuses.
-    """
-    deleted = await deleted_messages(puller, found)
-    return [row_of(each, is_deleted=each.offset_message_id in deleted) for each in found]
 
 
 async def browse(

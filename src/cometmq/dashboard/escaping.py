@@ -5,19 +5,18 @@ characters as code points, isolates the direction of texts (`<bdi>`), and cuts l
 """
 
 import unicodedata
-from datetime import datetime
 
 from markupsafe import Markup, escape
+
+from cometmq.model.text import time_text
 
 NAME_SHOWN_MAX = 300
 VALUE_SHOWN_MAX = 2000
 _NONE = "\N{EN DASH}"
 # Unicode categories of invisible characters: control, format (direction marks), surrogate, private, unassigned, separators.
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
-_TIME = "%Y-%m-%d %H:%M:%S"
 _DAY_SECONDS, _HOUR_SECONDS, _MINUTE_SECONDS = 86_400, 3600, 60
-# The range of datetime, as ms since 1970.
-_MS_MIN, _MS_MAX = -62_135_596_800_000, 253_402_214_400_000
+_MS_MAX = 253_402_214_400_000  # The end of datetime's range, ms since 1970.
 
 
 def escaped(value: object, most: int = NAME_SHOWN_MAX) -> Markup:
@@ -106,11 +105,7 @@ def size(value: float | None) -> str:
 
 def moment(ms: int | None) -> str:
     """Format a time (ms since 1970) in this machine's zone; None, 0 and negative as a dash, too late as the number."""
-    if ms is None or ms <= 0:
-        return _NONE
-    if ms > _MS_MAX:
-        return f"{ms} ms since 1970"
-    return datetime.fromtimestamp(ms / 1000).astimezone().strftime(_TIME)
+    return _NONE if ms is None or ms <= 0 else time_text(ms)
 
 
 def instant(ms: int | None) -> str:

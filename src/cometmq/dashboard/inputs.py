@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from typing import Any
 
 from cometmq.model.errors import CometError
 from cometmq.model.text import in_quotes
@@ -112,3 +113,28 @@ def hex_of(text: str, what: str) -> bytes:
         return bytes.fromhex(text)
     except ValueError as error:
         raise WrongInput(f"{what} is not hexadecimal: {error}.") from None
+
+
+def check_sure(fields: Mapping[str, str], what: str, name: str) -> None:
+    """Raise WrongInput unless the field `sure` has the name of the topic, group or user (`what`) that is to be deleted."""
+    if text_of(fields, "sure") != name:
+        raise WrongInput(
+            f"The {what} {in_quotes(name, 100)} was not deleted: enter its name to confirm."
+        )
+
+
+def check_seen(fields: Mapping[str, str], what: str, name: str, fingerprint: str) -> None:
+    """Raise WrongInput unless the field `seen` has the fingerprint of the present settings, as when the form was loaded."""
+    if fields.get("seen") != fingerprint:
+        raise WrongInput(
+            f"The {what} {in_quotes(name, 100)} was changed in the meantime, in another window or by another user; "
+            "nothing was changed now. The page shows the current settings: check them and submit again."
+        )
+
+
+def changed_fields(before: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a form that differ from `before`, the settings of one broker, which the form showed.
+
+    A field that the user left alone may differ at other brokers and must stay so.
+    """
+    return {name: value for name, value in wanted.items() if value != getattr(before, name)}

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import chain, pairwise
@@ -85,6 +85,17 @@ class Watcher:
 
     Groups' lag and dead letters are polled with pauses of 3 times that (15 s at most), and the doctor examines the cluster
     with pauses of 12 times that (60 s at most).
+
+    Attributes:
+        seconds: Pause between two polls of the brokers, seconds.
+        is_begun: Whether a poll of the brokers has ended, even if the nameserver did not answer.
+        lag_trouble: Why the last poll of the groups' lag failed; empty if it did not fail, or none was made.
+        lags: Known lag of each group with queues, without system groups, messages; None before a successful poll.
+        lag_of_all: Lag of all groups but system groups together, messages, by the last successful poll; None before one.
+        dead_letters: Number of dead letters of all groups by the last successful poll; None before one, or if it failed last.
+        findings: Problems that the doctor found last, without ignored ones, the worst first; None before a look, or after
+            a failed one.
+        findings_ms: Time of the doctor's last look that did not fail, ms since 1970; 0 before one.
     """
 
     def __init__(
@@ -93,48 +104,33 @@ class Watcher:
         self._cluster = cluster
         self._clock = clock
         self._settings = settings
-        self._seconds = settings.sample_seconds
+        self.seconds = settings.sample_seconds
         self._brokers: dict[tuple[str, int], WatchedBroker] = {}
         self._nameserver: Trouble | None = None
         self._lag: dict[str, deque[tuple[int, int]]] = {}
-        self._lag_trouble = ""
-        self._lags: dict[str, int] | None = None
-        self._lag_of_all: Total | None = None
-        self._dead_letters: Total | None = None
-        self._findings: list[Symptom] | None = None
-        self._findings_ms = 0
-        self._is_begun = False
+        self.lag_trouble = ""
+        self.lags: dict[str, int] | None = None
+        self.lag_of_all: Total | None = None
+        self.dead_letters: Total | None = None
+        self.findings: list[Symptom] | None = None
+        self.findings_ms = 0
+        self.is_begun = False
         self._tasks: list[asyncio.Task[None]] = []
-
-    @property
-    def seconds(self) -> float:
-        """The pause between two polls of the brokers, seconds."""
-        return self._seconds
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether a poll of the brokers has ended, even if the nameserver did not answer."""
-        return self._is_begun
-
-    @property
-    def lag_trouble(self) -> str:
-        """The reason why the last poll of the groups' lag failed; empty if it did not fail, or none was made."""
-        return self._lag_trouble
 
     async def start(self) -> None:
         """Poll the brokers once, waiting at most 3 s, and start polling in the background."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.look(), 3.0)
         loops = (
-            self._repeat(self.look, self._seconds),
+            self._repeat(self.look, self.seconds),
             self._repeat(self.look_at_lag, self._lag_seconds),
-            self._repeat(self.look_for_problems, min(FINDINGS_SECONDS, 12 * self._seconds)),
+            self._repeat(self.look_for_problems, min(FINDINGS_SECONDS, 12 * self.seconds)),
         )
         self._tasks = [asyncio.ensure_future(each) for each in loops]
 
     @property
     def _lag_seconds(self) -> float:
-        return min(LAG_SECONDS, 3 * self._seconds)
+        return min(LAG_SECONDS, 3 * self.seconds)
 
     async def close(self) -> None:
         """Stop polling the cluster."""
@@ -180,7 +176,7 @@ class Watcher:
     def rate_curve(self, name: str | None = None) -> list[list[float]]:
         """Return lists: times (s since 1970), messages stored and delivered per second; of one master or all kept ones (None)."""
         sums: dict[int, list[float]] = {}
-        grid_ms = max(int(self._seconds * 1000), 1)
+        grid_ms = max(int(self.seconds * 1000), 1)
         for (broker_name, broker_id), each in self._brokers.items():
             if broker_id != 0 or name not in (None, broker_name):
                 continue
@@ -202,30 +198,6 @@ class Watcher:
         points = list(self._lag.get(group, ()))
         return [[ms / 1000 for ms, _ in points], [float(lag) for _, lag in points]]
 
-    def lags(self) -> Mapping[str, int] | None:
-        """Return the known lag of each group with queues, without system groups, in messages; None before a successful poll."""
-        return self._lags
-
-    @property
-    def lag_of_all(self) -> Total | None:
-        """The lag of all groups but system groups together, in messages, by the last successful poll; None before one."""
-        return self._lag_of_all
-
-    @property
-    def dead_letters(self) -> Total | None:
-        """The number of dead letters of all groups by the last successful poll; None before one, or if it failed last."""
-        return self._dead_letters
-
-    @property
-    def findings(self) -> list[Symptom] | None:
-        """The problems that the doctor found last, without ignored ones, the worst first; None before a look, or after a failed one."""
-        return self._findings
-
-    @property
-    def findings_ms(self) -> int:
-        """Time of the doctor's last look that did not fail, ms since 1970; 0 before one."""
-        return self._findings_ms
-
     # --- polling
 
     async def look(self) -> None:
@@ -236,10 +208,10 @@ class Watcher:
             now_ms = self._clock.now_ms()
             since_ms = self._nameserver.since_ms if self._nameserver else now_ms
             self._nameserver = Trouble("The nameserver", since_ms, str(error))
-            self._is_begun = True
+            self.is_begun = True
             return
         self._nameserver = None
-        self._is_begun = True
+        self.is_begun = True
         now_ms = self._clock.now_ms()
         there = {_key(state) for state in states}
         # Those that are kept already come first. Otherwise a broker that is pushed out by a new one would be shown for ever as
@@ -276,16 +248,16 @@ class Watcher:
         try:
             groups = await self._cluster.admin.groups.list()
         except CometError as error:
-            self._lag_trouble = str(error)
+            self.lag_trouble = str(error)
             return
-        self._lag_trouble = ""
+        self.lag_trouble = ""
         now_ms = self._clock.now_ms()
         groups = [each for each in groups if not is_system_group(each.name)]
-        self._lags = {each.name: each.lag.known for each in groups if each.progress}
+        self.lags = {each.name: each.lag.known for each in groups if each.progress}
         absent = {str(broker) for each in groups for broker in each.absent}
-        self._lag_of_all = Total(sum(self._lags.values()), tuple(sorted(absent)))
+        self.lag_of_all = Total(sum(self.lags.values()), tuple(sorted(absent)))
         partial = {each.name for each in groups if each.lag.unknown}
-        wanted = nlargest(LAG_GROUPS_MAX, self._lags.items(), key=lambda each: each[1])
+        wanted = nlargest(LAG_GROUPS_MAX, self.lags.items(), key=lambda each: each[1])
         for name, lag in wanted:
             points = self._lag.setdefault(name, deque(maxlen=LAG_SAMPLES_MAX))
             if name not in partial:  # A partial lag would look like a drop.
@@ -301,21 +273,21 @@ class Watcher:
         except (
             CometError
         ):  # The lag's poll has just shown why, or the dashboard's user has no right to it.
-            self._dead_letters = None
+            self.dead_letters = None
             return
         reasons = {*map(str, missing), *chain(*(each.unknown for each in counts))}
-        self._dead_letters = Total(sum(each.letters for each in counts), tuple(sorted(reasons)))
+        self.dead_letters = Total(sum(each.letters for each in counts), tuple(sorted(reasons)))
 
     async def look_for_problems(self) -> None:
         """Let the doctor examine the cluster once, for `findings`; a failure is not raised."""
         try:
             ignored = self._settings.ignored()
             found = await self._cluster.admin.health.check()
-            self._findings = [each for each in found if each not in ignored]
+            self.findings = [each for each in found if each not in ignored]
         except CometError:  # `troubles` or the page Doctor says what is wrong.
-            self._findings = None
+            self.findings = None
             return
-        self._findings_ms = self._clock.now_ms()
+        self.findings_ms = self._clock.now_ms()
 
 
 def _key(state: BrokerState) -> tuple[str, int]:

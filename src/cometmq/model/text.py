@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from enum import Enum
 
 # The least likeness (SequenceMatcher.ratio) of a mistyped name: about two wrong letters of 16. Less than that of
@@ -18,6 +19,14 @@ def printable(text: str) -> str:
     return "".join(
         sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
     )
+
+
+def time_text(ms: float) -> str:
+    """Format a time, ms since 1970, in this machine's time zone; one that has no date, as its number."""
+    try:
+        return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError, OSError):  # A server can report any number.
+        return f"{ms:.0f} ms since 1970"
 
 
 def cut(text: str, most: int) -> str:

@@ -4,25 +4,14 @@ import os
 import re
 import subprocess
 import sys
-from itertools import groupby
 
-import typer
-from typer.main import get_command, get_group
+from typer.main import get_command
 
 from cometmq.cli.__main__ import app
 from cometmq.cli.command_table import TABLE
 
 # Modules of commands that `cometmq cluster list` does not need.
 OTHERS = {f"cometmq.cli.{name}" for name in ("accounts", "store", "groups", "programs")}
-
-
-def test_a_function_adds_the_names_that_the_table_gives_it() -> None:
-    by_function = sorted(TABLE, key=lambda name: TABLE[name].add.__name__)
-    for add, names in groupby(by_function, key=lambda name: TABLE[name].add):
-        part = typer.Typer()
-        part.callback()(lambda: None)
-        add(part)
-        assert set(get_group(part).commands) == set(names)
 
 
 def test_each_name_leads_to_its_command() -> None:

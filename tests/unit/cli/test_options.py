@@ -5,17 +5,17 @@ from datetime import UTC, datetime
 import pytest
 import typer
 
-from cometmq.cli.options import read_properties, read_start
+from cometmq.cli.options import read_pairs, read_start
 
 
 def test_properties_are_name_and_value_and_the_value_may_hold_an_equals_sign() -> None:
-    assert read_properties(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
+    assert read_pairs(["a=1", "b=x=y", "c="], option="--property") == {"a": "1", "b": "x=y", "c": ""}
 
 
 @pytest.mark.parametrize("pair", ["a", "=1", ""])
 def test_a_property_without_a_name_or_a_value_is_refused(pair: str) -> None:
     with pytest.raises(typer.BadParameter, match="name=value"):
-        read_properties([pair])
+        read_pairs([pair], option="--property")
 
 
 @pytest.mark.parametrize(

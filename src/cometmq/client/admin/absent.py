@@ -1,7 +1,6 @@
 """Brokers that are missing from an answer about the cluster, because they left or do not answer."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from cometmq.client.connection.instance import ClientInstance
@@ -14,6 +13,7 @@ from cometmq.model.errors import (
     NetError,
 )
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import time_text
 
 Value = TypeVar("Value")
 
@@ -58,8 +58,7 @@ async def missing_brokers(instance: ClientInstance) -> list[AbsentBroker]:
 
 
 def _absent(broker: MissingBroker) -> AbsentBroker:
-    left = datetime.fromtimestamp(max(broker.left_ms, 0) / 1000).astimezone()
-    why = f"left the nameserver at {left:%Y-%m-%d %H:%M:%S} and has not returned"
+    why = f"left the nameserver at {time_text(max(broker.left_ms, 0))} and has not returned"
     return AbsentBroker(broker.name, why, broker.cluster, broker.left_ms, broker.queues)
 
 

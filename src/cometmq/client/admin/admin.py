@@ -7,7 +7,7 @@
 """
 
 from cometmq.client.admin.brokers import AsyncBrokerAdmin
-from cometmq.client.admin.dead_letter_admin import AsyncDeadLetterAdmin
+from cometmq.client.admin.dead_letters import AsyncDeadLetterAdmin
 from cometmq.client.admin.groups import AsyncGroupAdmin
 from cometmq.client.admin.health import AsyncHealthAdmin
 from cometmq.client.admin.messages import AsyncMessageAdmin

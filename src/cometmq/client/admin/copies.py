@@ -7,9 +7,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from cometmq.client.api.asking import side_by_side
-from cometmq.client.api.broker import BrokerApi
-from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.results import Replica
 from cometmq.codec.bodies.ha_status import STOPPED_WORDS, HaMaster, HaSlave, HaStatus
 from cometmq.model.codes import ResponseCode
@@ -45,36 +42,6 @@ class ReplicaCopy(NamedTuple):
     behind_s: float | None = None
     fault: str | None = None
     advice: str = ""
-
-
-async def ask_replicas(instance: ClientInstance) -> list[Replica]:
-    """Return the replication status, or the error, of each member and of others that claim its id, sorted by name and id.
-
-    Another broker that claims an id is left out unless it returns its status or refuses with NO_PERMISSION.
-    """
-    nameservers, brokers = instance.nameserver_api, BrokerApi(instance)
-    owners = {
-        (name, broker_id): address
-        for name, group in (await nameservers.cluster()).brokers.items()
-        for broker_id, address in group.addresses.items()
-    }
-    members = {(*place, address) for place, address in owners.items()}
-    for name, broker_id, address in sorted(await nameservers.claims()):
-        owners.setdefault((name, broker_id), address)
-        members.add((name, broker_id, address))
-    asked = sorted(members)
-    said = await side_by_side(brokers.ha_status, [each[2] for each in asked])
-    found = []
-    for member, answer in zip(asked, said, strict=True):
-        owner = owners[member[:2]]
-        replica = Replica(*member, None, owner=None if member[2] == owner else owner)
-        if not isinstance(answer, CometError):
-            found.append(replica._replace(status=answer))
-        elif replica.owner is None or is_refusal(
-            answer
-        ):  # A rival that does not answer is not reported.
-            found.append(replica._replace(error=str(answer), is_refused=is_refusal(answer)))
-    return found
 
 
 def is_refusal(error: CometError) -> bool:

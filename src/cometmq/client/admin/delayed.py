@@ -5,6 +5,7 @@ within its delay, and those of the timer within the last days.
 """
 
 import asyncio
+import enum
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import chain
@@ -35,6 +36,13 @@ _LEVELS_KEY = "messageDelayLevel"
 _AT_ONCE = 256  # Messages.
 _FIXED_BYTES = 512  # Size of a message in memory in addition to body and properties.
 _DIGITS_MAX = 15  # Of a number in a property, which any client can set.
+
+
+class DelayKind(enum.StrEnum):
+    """Kinds of delayed messages: waiting for a delay level, or for a time."""
+
+    LEVEL = "level"
+    TIME = "time"
 
 
 class DelayedMessage(NamedTuple):
@@ -75,7 +83,6 @@ class DelayedFinder:
     Args:
         consumer: Reads messages; no offset of its group changes.
         instance: Queries the brokers for their delay levels.
-        now_ms: Current time, ms since 1970.
         levels: Delay levels of all brokers, as in messageDelayLevel; None: query each broker for its own.
         look_bytes: Approximate total size of the messages to read, bytes; None: no limit.
     """
@@ -85,30 +92,28 @@ class DelayedFinder:
         consumer: AsyncPullConsumer,
         instance: ClientInstance,
         *,
-        now_ms: int,
-        levels: str | None = None,
-        look_bytes: int | None = None,
+        levels: str | None,
+        look_bytes: int | None,
     ) -> None:
         self._consumer = consumer
         self._instance = instance
-        self._now_ms = now_ms
+        self._now_ms = instance.clock.now_ms()
         self._levels = levels
         self._bytes_left = float("inf") if look_bytes is None else look_bytes
 
-    async def all(self) -> DelayedMessages:
-        """Return the messages that wait for a delay level or for a time and are not due yet, sorted by due time.
+    async def find(self, kind: DelayKind | None) -> DelayedMessages:
+        """Return the messages of a kind, or of both (None), that are not due yet, sorted by due time.
 
-        The result also has the number of messages that were not read (`look_bytes`). Raises the errors of `of_levels`.
-        """
-        return _joined([await self.of_levels(), await self.of_timer()])
-
-    async def of_levels(self) -> DelayedMessages:
-        """Return the messages that wait for a delay level and are not due yet, sorted by due time.
-
+        The result also has the number of messages that were not read (`look_bytes`), and the brokers that do not answer.
         Raises TopicNotFound if no registered broker has the delay topic, SettingsError if the levels are malformed,
         NetError if the nameserver does not answer, and BrokerRefused or CodecError if a broker refuses or its answer is
-        malformed. Brokers that do not answer are in `absent` of the result.
+        malformed.
         """
+        parts = [] if kind is DelayKind.TIME else [await self._of_levels()]
+        parts += [] if kind is DelayKind.LEVEL else [await self._of_timer()]
+        return _joined(parts)
+
+    async def _of_levels(self) -> DelayedMessages:
         absent = await self._missing()
         queues = await self._consumer.queues(SCHEDULE_TOPIC)
         levels = await self._levels_of({each.broker_name for each in queues}, absent)
@@ -121,12 +126,7 @@ class DelayedFinder:
             absent,
         )
 
-    async def of_timer(self) -> DelayedMessages:
-        """Return the messages that wait for a time, are not due yet and were not cancelled, sorted by due time.
-
-        Raises NetError if the nameserver does not answer, and BrokerRefused or CodecError if a broker refuses or its answer
-        is malformed. Brokers that do not answer are in `absent` of the result.
-        """
+    async def _of_timer(self) -> DelayedMessages:
         absent = await self._missing()
         try:
             queues = await self._consumer.queues(WHEEL_TIMER_TOPIC)

@@ -8,19 +8,23 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
-from cometmq.client.admin.certificates import certificate_ends
-from cometmq.client.admin.copies import ask_replicas, settled_replicas
+from cometmq.client.admin.brokers import AsyncBrokerAdmin
+from cometmq.client.admin.copies import settled_replicas
+from cometmq.client.admin.dead_letters import AsyncDeadLetterAdmin
 from cometmq.client.admin.facts import ClusterFacts, StuckMember, Symptom
 from cometmq.client.admin.group_symptoms import stuck_members
-from cometmq.client.admin.states import BrokerState, GroupState, States
+from cometmq.client.admin.groups import AsyncGroupAdmin
+from cometmq.client.admin.letters import DeadLetterCount
+from cometmq.client.admin.states import BrokerState, GroupState
 from cometmq.client.admin.symptoms import symptoms_of
 from cometmq.client.api.asking import side_by_side
 from cometmq.client.api.broker import BrokerApi
 from cometmq.client.api.unsigned import unsigned_answers
 from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.lifecycle import AsyncClient
 from cometmq.client.results import Replica
+from cometmq.client.settings import environment_tls
 from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.conflicts import Conflict
 from cometmq.codec.bodies.heartbeat import CLUSTERING
@@ -35,13 +39,13 @@ from cometmq.model.names import (
     is_system_group,
     is_system_topic,
 )
+from cometmq.model.namespace import NO_NAMESPACE
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID, BrokerData
-
-if TYPE_CHECKING:
-    from cometmq.client.admin.dead_letters import DeadLetterCount
+from cometmq.net.tls import served_certificate_end
 
 _LOOK_AGAIN_SECONDS = 2.0
+_CERTIFICATE_SECONDS = 5.0
 _MEMBERS_ASKED_MAX = 64  # In larger groups, members are not queried.
 _ANY_QUEUE = -1  # The entry of a member that pops from all queues of a broker.
 
@@ -50,12 +54,14 @@ Stuck = dict[str, list[StuckMember]]
 
 
 class Doctor:
-    """Examines a cluster for one client."""
+    """Examines a cluster for one client with these connections; names are as brokers know them."""
 
-    def __init__(self, instance: ClientInstance) -> None:
+    def __init__(self, admin: AsyncClient, instance: ClientInstance) -> None:
         self._instance = instance
         self._api = BrokerApi(instance)
-        self._states = States(instance)
+        self._brokers = AsyncBrokerAdmin(admin)
+        self._known_groups = AsyncGroupAdmin(admin, NO_NAMESPACE)
+        self._dead_letters = AsyncDeadLetterAdmin(admin, NO_NAMESPACE)
         self._unknown: list[tuple[str, str]] = []
 
     async def look(self, lag_max: int, wait_ms: int) -> list[Symptom]:
@@ -84,7 +90,7 @@ class Doctor:
         self, facts: ClusterFacts, clusters: Mapping[str, ClusterInfo]
     ) -> ClusterFacts:
         """Return the facts, with what the brokers of `clusters` (by address of the nameserver) report."""
-        brokers = await self._states.brokers(_registered(clusters.values()))
+        brokers = await self._brokers.list(_registered(clusters.values()))
         there = [each for each in brokers if each.error is None]
         masters = {
             each.broker_name: each.address for each in there if each.broker_id == MASTER_ID
@@ -110,7 +116,7 @@ class Doctor:
             letters=await self._letters(),
             perms=await self._perms(masters, brokers),
             settings=settings,
-            certificates=await certificate_ends(self._instance.settings, clusters, settings),
+            certificates=await self._certificates(clusters, settings),
             unknown=self._unknown,
             open_nameservers=open_nameservers,
             guarded_brokers=guarded_brokers,
@@ -124,7 +130,7 @@ class Doctor:
 
     async def _groups(self, brokers: Mapping[str, str]) -> list[GroupState]:
         try:
-            return await self._states.groups(brokers) if brokers else []
+            return await self._known_groups.list(brokers) if brokers else []
         except CometError as error:
             self._unknown.append(("groups", f"the consumer groups cannot be read: {error}"))
             return []
@@ -138,9 +144,26 @@ class Doctor:
             for address, answer in zip(addresses, said, strict=True)
         }
 
+    async def _certificates(
+        self, nameservers: Iterable[str], brokers: Mapping[str, Mapping[str, str]]
+    ) -> dict[str, int]:
+        """Return when the certificates of servers expire or expired, ms since 1970, by address.
+
+        A server that takes cleartext only would see a handshake as a broken request. So only those are asked that use TLS:
+        all of them if this client does, otherwise brokers whose settings (`brokers`, by address) name a certificate.
+        """
+        is_own = (self._instance.settings.tls or environment_tls()) is not None
+        asked = [*nameservers] if is_own else []
+        asked += [each for each, values in brokers.items() if is_own or _uses_tls(values)]
+        ends = await side_by_side(
+            lambda address: served_certificate_end(address, seconds=_CERTIFICATE_SECONDS), asked
+        )
+        pairs = zip(asked, ends, strict=True)
+        return {address: end for address, end in pairs if isinstance(end, int)}
+
     async def _replicas(self) -> list[Replica]:
         try:
-            return await settled_replicas(lambda: ask_replicas(self._instance))
+            return await settled_replicas(self._brokers.replicas)
         except CometError:  # The nameserver has become unreachable.
             return []
 
@@ -164,11 +187,9 @@ class Doctor:
                 )
         return list(found)
 
-    async def _letters(self) -> "list[DeadLetterCount]":
-        from cometmq.client.admin.dead_letters import DeadLetters
-
+    async def _letters(self) -> list[DeadLetterCount]:
         try:
-            return await DeadLetters(self._instance).waiting()
+            return await self._dead_letters.waiting()
         except CometError as error:
             self._unknown.append(("dead letters", f"they cannot be counted: {error}"))
             return []
@@ -199,7 +220,7 @@ class Doctor:
         if not (unread or stuck):
             return {}, {}
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-        again = await side_by_side(self._states.group, sorted({*unread, *stuck}))
+        again = await side_by_side(self._known_groups.show, sorted({*unread, *stuck}))
         unread_again, stuck_again = await self._members_now(
             [each for each in again if isinstance(each, GroupState)], wait_ms
         )
@@ -240,7 +261,7 @@ class Doctor:
     ) -> dict[str, dict[str, RunningState]]:
         """Return the states that the members of groups report, by group and client id, without silent members."""
         asked = [(group.name, each.client_id) for group in groups for each in group.members]
-        said = await side_by_side(lambda pair: self._states.running(*pair, stacks=False), asked)
+        said = await side_by_side(lambda pair: self._known_groups.running(*pair), asked)
         found: dict[str, dict[str, RunningState]] = {each.name: {} for each in groups}
         for (name, client_id), answer in zip(asked, said, strict=True):
             if isinstance(answer, RunningState):
@@ -284,6 +305,12 @@ def _registered(clusters: Iterable[ClusterInfo]) -> dict[str, BrokerData]:
             one = found.get(name, broker)
             found[name] = replace(one, addresses={**broker.addresses, **one.addresses})
     return found
+
+
+def _uses_tls(values: Mapping[str, str]) -> bool:
+    return (
+        bool(values.get("tls.server.certPath")) and values.get("tls.server.mode") != "disabled"
+    )
 
 
 def _is_java(error: CometError) -> bool:

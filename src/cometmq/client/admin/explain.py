@@ -5,13 +5,13 @@ contradictions between members.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import NamedTuple
+from itertools import chain
+from typing import NamedTuple, TypeVar
 
 from cometmq.client.admin.queries import MessageQueries, is_offset_message_id
-from cometmq.client.api.asking import side_by_side
+from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.broker import BrokerApi
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.connection.instance import ClientInstance
@@ -33,7 +33,9 @@ from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import TopicRoute
 from cometmq.model.subscription import SQL92
-from cometmq.model.text import in_quotes, plural
+from cometmq.model.text import in_quotes, plural, time_text
+
+Value = TypeVar("Value")
 
 # Maximum number of members that are queried for their queues; groups are seldom larger.
 _MEMBERS_ASKED_MAX = 64
@@ -188,18 +190,9 @@ class Explainer:
 
     async def _other_topics(self, group: str, looked_at: list[str]) -> list[str]:
         """Return up to 500 topics not in `looked_at`, first those of the group; no retry, dead-letter and reserved topics."""
-        addresses = (await self._instance.nameserver_api.readable_brokers()).values()
-        answers = await side_by_side(
-            lambda address: self._api.topics_of_group(address, group), addresses
-        )
-        found: dict[str, None] = {}
-        for topics in answers:
-            if isinstance(topics, BrokerRefused):
-                continue
-            if isinstance(topics, CometError):
-                raise topics
-            found.update(dict.fromkeys(topics))
-        found.update(dict.fromkeys(await self._instance.nameserver_api.topics()))
+        told = await self._told(lambda address: self._api.topics_of_group(address, group))
+        every = await self._instance.nameserver_api.topics()
+        found = dict.fromkeys([*chain.from_iterable(told), *every])
         wanted = [
             topic
             for topic in found
@@ -238,18 +231,16 @@ class Explainer:
 
     async def _members(self, group: str) -> ConsumerConnections:
         """Return the group's connected members according to the broker that has most of them, or no members."""
-        addresses = (await self._instance.nameserver_api.readable_brokers()).values()
-        answers = await side_by_side(
-            lambda address: self._api.consumer_connections(address, group), addresses
-        )
-        seen = [ConsumerConnections()]
-        for members in answers:
-            if isinstance(members, BrokerRefused) or members is None:
-                continue  # No member of the group is connected there.
-            if isinstance(members, CometError):
-                raise members
-            seen.append(members)
+        told = await self._told(lambda address: self._api.consumer_connections(address, group))
+        # None: no member of the group is connected there.
+        seen = [ConsumerConnections(), *(each for each in told if each is not None)]
         return max(seen, key=lambda each: len(each.connections))
+
+    async def _told(self, ask: Callable[[str], Awaitable[Value]]) -> list[Value]:
+        """Return the answers of all brokers that do not refuse; raise any other error."""
+        addresses = (await self._instance.nameserver_api.readable_brokers()).values()
+        answers = await side_by_side(ask, addresses)
+        return all_of(each for each in answers if not isinstance(each, BrokerRefused))
 
     async def _group(self, case: _Case) -> ExplainFinding:
         config = (await self._api.groups(case.address)).get(case.group)
@@ -417,7 +408,7 @@ def _wanted(case: _Case) -> ExplainFinding:
 def _until(message: StoredMessage) -> str:
     due = message.properties.get(keys_of.TIMER_OUT_MS, "")
     if due.isdecimal():
-        return f" until {datetime.fromtimestamp(int(due) / 1000).astimezone():%F %T}"
+        return f" until {time_text(int(due))}"
     level = message.properties.get(keys_of.DELAY)
-    since = f"{message.stored_at.astimezone():%F %T}"
+    since = time_text(message.stored_ms)
     return f" at delay level {level} since {since}" if level else f" since {since}"

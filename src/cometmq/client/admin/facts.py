@@ -3,9 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from cometmq.client.admin.letters import DeadLetterCount
 from cometmq.client.admin.states import BrokerState, GroupState
 from cometmq.client.results import Replica
 from cometmq.codec.bodies.cluster import ClusterInfo
@@ -13,9 +13,7 @@ from cometmq.codec.bodies.conflicts import Conflict
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
-
-if TYPE_CHECKING:
-    from cometmq.client.admin.dead_letters import DeadLetterCount
+from cometmq.model.text import time_text
 
 BAD, WARNING, NOTE = "bad", "warning", "note"
 WORST_FIRST = (BAD, WARNING, NOTE)
@@ -71,7 +69,7 @@ class Symptom(NamedTuple):
     @property
     def since(self) -> str:
         """The time `since_ms` in this machine's time zone; empty if it is None."""
-        return "" if self.since_ms is None else moment(self.since_ms)
+        return "" if self.since_ms is None else time_text(self.since_ms)
 
     @property
     def see(self) -> str:
@@ -129,7 +127,7 @@ class ClusterFacts:
     conflicts: Sequence[Conflict] = ()
     unread: Mapping[str, Sequence[MessageQueue]] = field(default_factory=dict)
     stuck: Mapping[str, Sequence[StuckMember]] = field(default_factory=dict)
-    letters: "Sequence[DeadLetterCount]" = ()
+    letters: Sequence[DeadLetterCount] = ()
     perms: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     certificates: Mapping[str, int] = field(default_factory=dict)
@@ -153,14 +151,6 @@ def duration(ms: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"
     return f"{seconds:.0f} s"
-
-
-def moment(ms: float) -> str:
-    """Format a time, ms since 1970, in this machine's time zone; one that has no date, as its number."""
-    try:
-        return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
-    except (ValueError, OverflowError, OSError):  # A server can report any number.
-        return f"{ms:.0f} ms since 1970"
 
 
 def number_of(text: str | None) -> float | None:

@@ -10,7 +10,6 @@ from cometmq.client.admin.facts import (
     StuckMember,
     Symptom,
     duration,
-    moment,
     number_of,
     some,
 )
@@ -19,7 +18,7 @@ from cometmq.codec.bodies.conflicts import CLIENT_ID
 from cometmq.codec.bodies.running import RunningState
 from cometmq.model.flags import is_readable, is_writable
 from cometmq.model.names import is_system_group
-from cometmq.model.text import plural
+from cometmq.model.text import plural, time_text
 
 # A group that consumed nothing for so long although messages wait is probably not needed any more.
 ABANDONED_MS = 24 * 3600 * 1000
@@ -138,7 +137,7 @@ def _of_slow(group: GroupState, facts: ClusterFacts) -> Iterator[Symptom]:
 
 def _of_letters(facts: ClusterFacts) -> Iterator[Symptom]:
     for each in facts.letters:
-        last = f", the last since {moment(each.last_ms)}" if each.last_ms else ""
+        last = f", the last since {time_text(each.last_ms)}" if each.last_ms else ""
         yield Symptom(
             "letters", each.group, WARNING,
             f"{each.letters} dead {plural(each.letters, 'letter waits', 'letters wait')}{last}",

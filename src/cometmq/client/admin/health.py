@@ -22,4 +22,4 @@ class AsyncHealthAdmin(AsyncNoun):
             wait_ms: Time that a message may wait for a member or for its acknowledgement, and a half message for the end
                 of its transaction, ms.
         """
-        return await Doctor(self._live).look(lag_max, wait_ms)
+        return await Doctor(self._admin, self._live).look(lag_max, wait_ms)

@@ -1,24 +1,43 @@
-"""Messages, as `AsyncAdmin.messages`: search by key or id, why a group has not consumed one, and recall of delayed ones."""
+"""Messages, as `AsyncAdmin.messages`: search, why a group has not consumed one, sending again, and recall of delayed ones."""
 
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 
-from cometmq.client.admin.delayed import DelayedFinder, DelayedMessages
+from cometmq.client.admin.delayed import DelayedFinder, DelayedMessages, DelayKind
 from cometmq.client.admin.explain import Explainer, Explanation
-from cometmq.client.admin.message_traces import MessageTraces
+from cometmq.client.admin.groups import AsyncGroupAdmin
+from cometmq.client.admin.letters import REPLAY_OF, place_text
 from cometmq.client.admin.noun import AsyncNoun
-from cometmq.client.admin.queries import MessageQueries
-from cometmq.client.admin.states import States, group_not_found
-from cometmq.client.api.messages import MessageApi
+from cometmq.client.admin.queries import MessageQueries, is_offset_message_id
+from cometmq.client.api.messages import ALL_TIME, MessageApi
 from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
-from cometmq.client.settings import ConsumerSettings
+from cometmq.client.producer.producer import AsyncProducer
+from cometmq.client.results import SendResult
+from cometmq.client.settings import ProducerSettings
 from cometmq.codec.bodies.running import DirectOutcome
 from cometmq.codec.recall_handle import decode_recall_handle
-from cometmq.codec.trace import Trace
-from cometmq.model.errors import BrokerNotFound
-from cometmq.model.message import StoredMessage
-from cometmq.model.names import TOOLS_GROUP, TRACE_TOPIC
+from cometmq.codec.trace import Trace, TraceKind, decode_traces
+from cometmq.model.errors import (
+    BrokerNotFound,
+    BrokerRefused,
+    CodecError,
+    NetError,
+    TopicNotFound,
+)
+from cometmq.model.message import Message, StoredMessage
+from cometmq.model.names import INNER_PRODUCER_GROUP, TRACE_TOPIC, is_system_topic
 from cometmq.model.namespace import NO_NAMESPACE
+from cometmq.model.queue import MessageQueue
 from cometmq.model.text import in_quotes
+
+_RESENT_SIZE_MAX = (
+    16 << 20
+)  # A broker may have taken larger bodies than a producer sends by default.
+_TRACES_MAX = 64  # Maximum number of trace messages that a broker returns (`maxMsgsNumBatch`).
+# Order of record kinds; older clients write no time for the end of a listener call.
+_KIND_ORDER = {TraceKind.PUB: 0, TraceKind.SUB_BEFORE: 1, TraceKind.SUB_AFTER: 2}
 
 
 class AsyncMessageAdmin(AsyncNoun):
@@ -51,11 +70,19 @@ class AsyncMessageAdmin(AsyncNoun):
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
         """
-        found = await self._queries.by_key(
-            self._full(topic), key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms
+        topic, end_ms = self._full(topic), ALL_TIME if end_ms is None else end_ms
+        # Java brokers compare times of the index, which are up to 999 ms earlier than the message's store time.
+        asked = await self._queries.ask_all(
+            topic, key, count_max=count_max, begin_ms=max(begin_ms - 999, 0), end_ms=end_ms
         )
-
-        return [*map(self._short_message, found)]
+        found = [
+            self._short_message(message)
+            for message in asked
+            if message.topic == topic
+            and key in message.keys
+            and begin_ms <= message.stored_ms <= end_ms
+        ]
+        return found[-count_max:] if count_max > 0 else []
 
     async def by_id(self, topic: str, message_id: str) -> StoredMessage | None:
         """Return the message with an id that its producer assigned, the newest one if there are several, or None.
@@ -73,18 +100,126 @@ class AsyncMessageAdmin(AsyncNoun):
         """
         return self._short_message(await self._queries.view(offset_message_id))
 
-    async def trace(self, message_id: str, *, topic: str = TRACE_TOPIC) -> list[Trace]:
+    async def find(self, message_id: str, *, topic: str | None = None) -> StoredMessage | None:
+        """Return the message with an id, as its producer assigned it or with its place (offset message id); None without one.
+
+        Args:
+            message_id: The id; both kinds look alike.
+            topic: Topic of the message; None: any topic, but only an offset message id can be found.
+
+        Raises:
+            TopicNotFound: The nameserver has no route of the topic.
+        """
+        found = None if topic is None else await self.by_id(topic, message_id)
+        if found is None and is_offset_message_id(message_id):
+            try:
+                found = await self.view(message_id)
+            except (BrokerNotFound, BrokerRefused, NetError):
+                return None  # Most ids of producers name no broker.
+        return None if found is None or topic not in (None, found.topic) else found
+
+    async def at_offset(self, topic: str, offset: int) -> list[StoredMessage]:
+        """Return the messages at an offset of a topic, one from each queue that has it; raise TopicNotFound without a route."""
+        async with self._consumer() as consumer:
+            queues = await consumer.queues(self._full(topic))
+            read = (_read(consumer, queue, offset, 1) for queue in queues)
+            found = chain.from_iterable(await asyncio.gather(*read))
+        return [self._short_message(each) for each in found if each.queue_offset == offset]
+
+    async def since(
+        self, topic: str, time_ms: int, *, count_max: int, queue_id: int | None = None
+    ) -> list[StoredMessage]:
+        """Return the first messages of a topic that were stored at or after a time, the oldest first.
+
+        Args:
+            topic: Topic of the messages.
+            time_ms: The time, ms since 1970.
+            count_max: Maximum number of messages.
+            queue_id: Only from queues with this id; None: from all.
+
+        Raises:
+            TopicNotFound: The nameserver has no route of the topic.
+        """
+        async with self._consumer() as consumer:
+
+            async def read(queue: MessageQueue) -> list[StoredMessage]:
+                begin = await consumer.offset_by_time(queue, time_ms)
+                return await _read(consumer, queue, begin, count_max)
+
+            queues = await consumer.queues(self._full(topic))
+            wanted = [each for each in queues if queue_id in (None, each.queue_id)]
+            found = chain.from_iterable(await asyncio.gather(*map(read, wanted)))
+        first = sorted(found, key=lambda message: message.stored_ms)[:count_max]
+        return [*map(self._short_message, first)]
+
+    async def deleted(self, messages: Sequence[StoredMessage]) -> set[str]:
+        """Return the offset message ids of the messages whose offset in the queue now has another message or none.
+
+        An index may still have the keys of a deleted topic, so a search by key or id may find messages of it and of a new
+        topic with its name. Messages of a topic without a route are included, except those of system topics. Messages
+        before their queue's first offset, and those before the end of an unreadable queue, are normally not. Raises
+        CometError if a broker cannot be queried.
+        """
+        async with self._consumer() as consumer:
+
+            async def is_deleted(message: StoredMessage) -> bool:
+                offset, queue = message.queue_offset, self._namespace.wrap_queue(message.queue)
+                try:
+                    queues = await consumer.queues(queue.topic)
+                except TopicNotFound:
+                    return not is_system_topic(queue.topic)
+                if queue not in queues:  # The queue may have become unreadable.
+                    return offset >= await consumer.max_offset(queue)
+                pull = await consumer.fetch(queue, offset, max_count=1)
+                if not pull.messages:
+                    return offset >= pull.max_offset
+                places = {each.commitlog_offset for each in pull.messages}
+                return message.commitlog_offset not in places
+
+            found = await asyncio.gather(*map(is_deleted, messages))
+        pairs = zip(messages, found, strict=True)
+        return {message.offset_message_id for message, is_it in pairs if is_it}
+
+    async def trace(
+        self,
+        message_id: str,
+        *,
+        topic: str = TRACE_TOPIC,
+        on_unreadable: Callable[[str], object] | None = None,
+    ) -> list[Trace]:
         """Return a message's trace records: sends, ends of transactions and recalls, then each listener call with its end.
 
         Args:
             message_id: Id that the producer assigned.
             topic: Topic of the traces; at most 64 of the newest messages there that have the id as a key are read.
+            on_unreadable: Called with the reason for each trace message that is malformed; None: raise CodecError.
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic of traces; brokers create it with the first trace.
             CodecError: A record or an answer is malformed.
         """
-        return await MessageTraces(self._live).of(message_id, self._full(topic))
+        found: dict[Trace, None] = {}
+        for message in await self.by_key(topic, message_id, count_max=_TRACES_MAX):
+            try:
+                records = decode_traces(bytes(message.body))
+            except CodecError as error:
+                if on_unreadable is None:
+                    raise
+                on_unreadable(str(error))
+                continue
+            found |= dict.fromkeys(each for each in records if each.message_id == message_id)
+        began = {
+            record.request_id: record.time_ms
+            for record in found
+            if record.kind is TraceKind.SUB_BEFORE
+        }
+
+        def place(record: Trace) -> tuple[int, int, str, int]:
+            kind = _KIND_ORDER.get(record.kind, 0)
+            time_ms = began.get(record.request_id, record.time_ms)
+            return min(kind, 1), time_ms, record.request_id, kind
+
+        return sorted(found, key=place)
 
     async def explain(
         self, message_id: str, group: str, *, topic: str | None = None
@@ -106,23 +241,29 @@ class AsyncMessageAdmin(AsyncNoun):
             message_id, self._full(group), topic and self._full(topic)
         )
 
-    async def delayed(self, *, levels: str | None = None) -> DelayedMessages:
+    async def delayed(
+        self,
+        kind: DelayKind | None = None,
+        *,
+        levels: str | None = None,
+        look_bytes: int | None = None,
+    ) -> DelayedMessages:
         """Return the messages that wait for a delay level or for a time and are not due yet, sorted by due time.
 
+        The result names the brokers that do not answer.
+
         Args:
+            kind: Whether to find those that wait for a level or for a time; None: both.
             levels: Delay levels of all brokers, as in messageDelayLevel; None: each broker is queried for its own.
+            look_bytes: Approximate total size of the messages to read, bytes; None: no limit.
 
         Raises:
             TopicNotFound: No registered broker has the delay topic.
             SettingsError: The levels are malformed.
         """
-        live = self._live
-        settings = ConsumerSettings(request_timeout_ms=live.settings.request_timeout_ms)
-        async with AsyncPullConsumer(
-            group=TOOLS_GROUP, settings=settings, instance=live
-        ) as consumer:
-            finder = DelayedFinder(consumer, live, now_ms=live.clock.now_ms(), levels=levels)
-            return await finder.all()
+        async with self._consumer() as consumer:
+            finder = DelayedFinder(consumer, self._live, levels=levels, look_bytes=look_bytes)
+            return await finder.find(kind)
 
     async def consume(self, message: StoredMessage, group: str) -> DirectOutcome | None:
         """Let a member of a group consume a stored message now, and return what its listener answered; None without a member.
@@ -132,16 +273,34 @@ class AsyncMessageAdmin(AsyncNoun):
             BrokerNotFound: The broker of the message is not registered.
             BrokerRefused: The broker refuses, for example because it does not have the message any more.
         """
-        group = self._full(group)
-        state = await States(self._live).group(group)
-        if not state.is_known:
-            raise group_not_found(group, state.absent)
-        if not state.members:
+        members = (await AsyncGroupAdmin(self._admin).show(group)).members
+        if not members:
             return None
         address = await self._live.nameserver_api.member(message.queue.broker_name)
         return await self._brokers.consume_directly(
-            address, group, state.members[0].client_id, message.offset_message_id
+            address, self._full(group), members[0].client_id, message.offset_message_id
         )
+
+    async def resend(self, message: StoredMessage) -> SendResult:
+        """Send a copy of a stored message to its topic, where every group gets it; its property REPLAY_OF has the place.
+
+        Raises the errors of a send, such as TopicNotFound, MessageError and SendFailed.
+        """
+        queue = self._namespace.wrap_queue(message.queue)
+        place = place_text(queue, message.queue_offset)
+        copy = Message(
+            queue.topic,
+            bytes(message.body),
+            tag=message.tag,
+            keys=message.keys,
+            properties={**message.user_properties, REPLAY_OF: place},
+            flag=message.flag,
+        )
+        settings = ProducerSettings(body_size_max=_RESENT_SIZE_MAX)
+        async with AsyncProducer(
+            group=INNER_PRODUCER_GROUP, settings=settings, instance=self._live
+        ) as producer:
+            return await producer.send(copy)
 
     async def recall(self, handle: str) -> str:
         """Cancel a message that waits for its delivery time, and return the message id in the handle.
@@ -170,3 +329,17 @@ class AsyncMessageAdmin(AsyncNoun):
         if self._namespace is NO_NAMESPACE:
             return message
         return replace(message, queue=self._namespace.unwrap_queue(message.queue))
+
+
+async def _read(
+    consumer: AsyncPullConsumer, queue: MessageQueue, offset: int, count: int
+) -> list[StoredMessage]:
+    """Return up to `count` messages of a queue from an offset on."""
+    found: list[StoredMessage] = []
+    while len(found) < count:  # A broker returns at most 32 at a time by default.
+        pull = await consumer.fetch(queue, offset, max_count=count - len(found))
+        if pull.next_offset == offset:
+            break
+        found += pull.messages
+        offset = pull.next_offset
+    return found

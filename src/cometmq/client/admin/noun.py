@@ -10,8 +10,11 @@ from cometmq.client.api.broker import BrokerApi
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.argument_checks import explained
 from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
 from cometmq.client.lifecycle import AsyncClient
+from cometmq.client.settings import ConsumerSettings
 from cometmq.model.group import GroupConfig
+from cometmq.model.names import TOOLS_GROUP
 from cometmq.model.namespace import NO_NAMESPACE, Namespace
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import Subscription
@@ -26,12 +29,15 @@ class AsyncNoun:
 
     Args:
         admin: The client, whose connections and life cycle it has.
+        namespace: Namespace of the names; None: that of the client.
     """
 
     _noun: ClassVar[str]
 
-    def __init__(self, admin: AsyncClient) -> None:
+    def __init__(self, admin: AsyncClient, namespace: Namespace | None = None) -> None:
         self._admin = admin
+        # It is a part of this client.
+        self._namespace = admin._namespace if namespace is None else namespace  # noqa: SLF001
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -55,11 +61,13 @@ class AsyncNoun:
     def _offsets(self) -> OffsetApi:
         return OffsetApi(self._live)
 
-    # --- names
+    def _consumer(self) -> AsyncPullConsumer:
+        """Return a consumer that reads queues of full names without changing offsets."""
+        live = self._live
+        settings = ConsumerSettings(request_timeout_ms=live.settings.request_timeout_ms)
+        return AsyncPullConsumer(group=TOOLS_GROUP, settings=settings, instance=live)
 
-    @property
-    def _namespace(self) -> Namespace:
-        return self._admin._namespace  # noqa: SLF001  It is a part of this client.
+    # --- names
 
     def _full(self, name: str) -> str:
         """Return the name of a topic or group as brokers know it."""

@@ -11,8 +11,7 @@ from cometmq.client.admin.absent import missing_brokers
 from cometmq.client.admin.noun import AsyncNoun
 from cometmq.client.admin.states import group_not_found
 from cometmq.client.api.asking import all_of, side_by_side
-from cometmq.client.api.offsets import OffsetBounds
-from cometmq.codec.bodies.stats import QueueProgress
+from cometmq.codec.bodies.stats import QueueBounds, QueueProgress
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerNotFound, RequestError
 from cometmq.model.queue import MessageQueue
@@ -165,7 +164,7 @@ class AsyncOffsetAdmin(AsyncNoun):
 
     async def _bounds(
         self, queues: Mapping[MessageQueue, int]
-    ) -> dict[MessageQueue, OffsetBounds]:
+    ) -> dict[MessageQueue, QueueBounds]:
         for topic in {queue.topic for queue in queues}:
             known = set((await self._live.known(topic)).read_queues)
             for queue in queues:
@@ -207,7 +206,7 @@ class AsyncOffsetAdmin(AsyncNoun):
         offsets = {self._namespace.wrap_queue(queue): each for queue, each in offsets.items()}
         bounds = await self._bounds(offsets)
         for queue, offset in offsets.items():
-            first, end = bounds[queue]
+            first, end = bounds[queue].min_offset, bounds[queue].max_offset
             if not first <= offset <= end:
                 raise RequestError(
                     ResponseCode.INVALID_PARAMETER,

@@ -31,32 +31,6 @@ class MessageQueries:
         self._instance = instance
         self._api = MessageApi(instance)
 
-    async def by_key(
-        self, topic: str, key: str, *, count_max: int, begin_ms: int, end_ms: int | None
-    ) -> list[StoredMessage]:
-        """Return the newest messages with a key in their KEYS, from all brokers of the topic, the oldest of them first.
-
-        Args:
-            topic: Full name of the topic.
-            key: A key of the messages.
-            count_max: Maximum number of messages; a broker returns at most 64 (`maxMsgsNumBatch`).
-            begin_ms: Only messages stored at or after this time, ms since 1970.
-            end_ms: Only messages stored at or before this time, ms since 1970; None: no limit.
-        """
-        end_ms = ALL_TIME if end_ms is None else end_ms
-        # Java brokers compare times of the index, which are up to 999 ms earlier than the message's store time.
-        asked = await self._ask_all(
-            topic, key, count_max=count_max, begin_ms=max(begin_ms - 999, 0), end_ms=end_ms
-        )
-        found = [
-            message
-            for message in asked
-            if message.topic == topic
-            and key in message.keys
-            and begin_ms <= message.stored_ms <= end_ms
-        ]
-        return found[-count_max:] if count_max > 0 else []
-
     async def by_unique_id(self, topic: str, unique_id: str) -> StoredMessage | None:
         """Return the newest message with an id that its producer assigned, or None."""
         found = await self.all_by_unique_id(topic, unique_id)
@@ -69,7 +43,7 @@ class MessageQueries:
         """
         return [
             message
-            for message in await self._ask_all(topic, unique_id, count_max=32, is_id=True)
+            for message in await self.ask_all(topic, unique_id, count_max=32, is_id=True)
             if message.message_id == unique_id
         ]
 
@@ -85,7 +59,7 @@ class MessageQueries:
         record = await self._api.view(address, offset)
         return await asyncio.to_thread(_unpack, record, name)
 
-    async def _ask_all(
+    async def ask_all(
         self,
         topic: str,
         key: str,
@@ -95,6 +69,17 @@ class MessageQueries:
         end_ms: int = ALL_TIME,
         is_id: bool = False,
     ) -> list[StoredMessage]:
+        """Return what the index of each broker of a topic has for a key or id, the oldest first; hashes may coincide.
+
+        Args:
+            topic: Full name of the topic.
+            key: A key, or with `is_id` the id that a producer assigned.
+            count_max: Maximum number of messages of each broker; it returns at most 64 (`maxMsgsNumBatch`).
+            begin_ms: Only messages stored at or after this time, ms since 1970.
+            end_ms: Only messages stored at or before this time, ms since 1970.
+            is_id: Whether `key` is an id.
+        """
+
         async def ask(broker: tuple[str, str]) -> list[StoredMessage]:
             name, address = broker
             found = await self._api.find(

@@ -9,13 +9,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cometmq.client.admin.dead_letters import (
-    DeadLetterFilter,
-    DeadLetters,
-    dead_letter_origin,
-    place_of,
-)
 from cometmq.client.admin.ledger_topic import LedgerTopic
+from cometmq.client.admin.letters import REPLAY_OF, dead_letter_origin, place_of
 from cometmq.client.admin.queries import MessageQueries
 from cometmq.client.admin.replay_ledger import Claim, ClaimEnd, LetterId, places_of
 from cometmq.client.api.asking import all_of, side_by_side
@@ -30,7 +25,6 @@ from cometmq.model.errors import BrokerRefused, CometError, MessageError, TopicN
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import INNER_PRODUCER_GROUP, TOOLS_GROUP
 
-REPLAY_OF = "REPLAY_OF"
 _BATCH_MAX = 2_000
 # Of a claim: the time until the last send starts, and the timeout of a send. Together they are less than a lease.
 _SEND_SECONDS_MAX = 8.0
@@ -67,14 +61,12 @@ class ReplayPlan:
 
     Attributes:
         group: Group of the dead letters.
-        wanted: Selection of dead letters.
         to_topic: Target topic; None: the original topic of each dead letter.
         rate: Maximum number of messages per second; None: no limit.
         is_dry: Whether only to count.
     """
 
     group: str
-    wanted: DeadLetterFilter = field(default_factory=DeadLetterFilter)
     to_topic: str | None = None
     rate: float | None = None
     is_dry: bool = False
@@ -90,7 +82,6 @@ class Replay:
         self._plan = plan
         self._say = say
         self._instance = instance
-        self._letters = DeadLetters(instance)
         self._queries = MessageQueries(instance)
         settings = ProducerSettings(send_timeout_ms=_SEND_TIMEOUT_MS)
         ids = make_unique_ids(instance.ip, instance.clock, instance.chance)
@@ -104,24 +95,19 @@ class Replay:
         self._late: set[LetterId] = set()  # Of the last batch: not sent, or refused.
         self._due = 0.0
 
-    async def run(self) -> ReplayResult:
-        """Send the dead letters of the plan, waiting for claims of other runs, or in a dry run count them; return the counts.
+    async def all(self, letters: AsyncIterator[StoredMessage]) -> ReplayResult:
+        """Send dead letters, waiting for claims of other runs, or in a dry run count them; return the counts.
 
         Raises:
-            TopicNotFound: There is no dead-letter topic of the group.
-            ExpressionError: A dead letter shows that the filter is invalid.
             RequestError: The name of the group is too long for the topic of its replay ledger.
             NetError, BrokerRefused, BrokerNotFound, SendFailed: The cluster cannot be queried, or the ledger not
                 written; another run can continue.
             CodecError: An answer or an entry of the ledger cannot be decoded.
         """
-        await self._letters.check(
-            self._plan.group
-        )  # Without dead letters no ledger is created.
         async with AsyncQueueReader(group=TOOLS_GROUP, instance=self._instance) as reader:
             await self._ledger.open(reader, is_made=not self._plan.is_dry)
             held: list[StoredMessage] = []
-            async for batch in self._batches():
+            async for batch in self._batches(letters):
                 held += await self._replay(batch)
             while held:
                 await self._wait_for(held)
@@ -132,7 +118,7 @@ class Replay:
         """Send these dead letters, without waiting for other runs; return for each "" if a copy was sent, or why not.
 
         With `again`, also send those that the ledger records as replayed. If a send ended without an answer, a copy may
-        exist although a reason is returned. Raises RequestError and other CometErrors as `run` does.
+        exist although a reason is returned. Raises RequestError and other CometErrors as `all` does.
         """
         ids = [id_of(each) for each in letters]
         homed = list({id_of(each): each for each in letters if self._target(each)}.values())
@@ -154,13 +140,12 @@ class Replay:
         said |= self._refused
         return [said.get(each, "") for each in ids]
 
-    async def _batches(self) -> AsyncIterator[list[StoredMessage]]:
+    async def _batches(
+        self, letters: AsyncIterator[StoredMessage]
+    ) -> AsyncIterator[list[StoredMessage]]:
         rate = self._plan.rate
         size = _BATCH_MAX if rate is None else max(1, min(_BATCH_MAX, int(rate * 2)))
         batch: list[StoredMessage] = []
-        letters = self._letters.read(
-            self._plan.group, self._plan.wanted, on_unreadable=self._fail
-        )
         async for letter in letters:
             if self._target(letter) is None:
                 self.result.homeless += 1
@@ -279,9 +264,10 @@ class Replay:
 
     def _refuse(self, letter: StoredMessage, error: CometError) -> None:
         self._refused[id_of(letter)] = str(error)
-        self._fail(str(error))
+        self.fail(str(error))
 
-    def _fail(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
+        """Count a dead letter that cannot be sent, with the reason."""
         self.result.failed += 1
         if reason not in self.result.reasons and len(self.result.reasons) < 10:
             self.result.reasons.append(reason)
@@ -341,14 +327,3 @@ async def sent_before(
 
     answers = all_of(await side_by_side(is_sent, letters))
     return {each.id for each, is_there in zip(letters, answers, strict=True) if is_there}
-
-
-async def replayed(
-    instance: ClientInstance, group: str, letters: Sequence[StoredMessage]
-) -> list[bool]:
-    """Return for each dead letter of a group whether the replay ledger records that any program has sent it."""
-    ids = [id_of(each) for each in letters]
-    ledger = LedgerTopic(instance, group, only=ids)
-    async with AsyncQueueReader(group=TOOLS_GROUP, instance=instance) as reader:
-        await ledger.open(reader, is_made=False)
-    return [each in ledger.state.done for each in ids]

@@ -14,7 +14,6 @@ from cometmq.client.admin.facts import (
     ClusterFacts,
     Symptom,
     duration,
-    moment,
     number_of,
     some,
 )
@@ -24,7 +23,7 @@ from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.ha_status import STOPPED_WORDS
 from cometmq.model.errors import CometError
 from cometmq.model.route import MASTER_ID
-from cometmq.model.text import plural
+from cometmq.model.text import plural, time_text
 
 DISK_WARNING, DISK_BAD = (
     0.75,
@@ -91,7 +90,7 @@ def _of_nameservers(facts: ClusterFacts) -> Iterator[Symptom]:
     for broker in facts.missing:
         yield Symptom(
             "broker", broker.name, BAD,
-            f"it left at {moment(broker.left_ms)} and has not returned; it had queues of {len(broker.queues)} "
+            f"it left at {time_text(broker.left_ms)} and has not returned; it had queues of {len(broker.queues)} "
             f"{plural(len(broker.queues), 'topic')}",
             "start it again to consume its messages; after an orderly stop it is forgotten within an hour",
             broker.left_ms if broker.left_ms > 0 else None,
@@ -245,7 +244,7 @@ def _of_certificates(facts: ClusterFacts) -> Iterator[Symptom]:
         yield Symptom(
             "certificate", names.get(address, address),
             BAD if left <= CERTIFICATE_BAD_DAYS * _DAY_MS else WARNING,
-            f"its certificate {'expires' if left > 0 else 'expired'} {when}, at {moment(end_ms)}",
+            f"its certificate {'expires' if left > 0 else 'expired'} {when}, at {time_text(end_ms)}",
             "replace the files of tls.server.certPath and tls.server.keyPath; they are used without a restart",
             end_ms if left <= 0 else None,
         )  # fmt: skip

@@ -2,16 +2,21 @@
 
 import enum
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from cometmq.client.admin.absent import AbsentBroker, missing_brokers
+from cometmq.client.admin.absent import (
+    AbsentBroker,
+    missing_brokers,
+    queues_that_answer,
+    those_that_answer,
+)
+from cometmq.client.admin.groups import AsyncGroupAdmin
 from cometmq.client.admin.noun import AsyncNoun
-from cometmq.client.admin.states import GroupState, States, TopicState
+from cometmq.client.admin.states import GroupState, TopicState
 from cometmq.client.api.asking import all_of, side_by_side
-from cometmq.client.results import QueueRange
 from cometmq.codec.bodies.assignment import RequestModeConfig
-from cometmq.model.errors import BrokerNotFound, CometError, TopicNotFound
+from cometmq.codec.bodies.stats import QueueBounds
+from cometmq.model.errors import BrokerNotFound, CometError, GroupNotFound, TopicNotFound
 from cometmq.model.flags import PERM_READ, PERM_WRITE
 from cometmq.model.names import (
     DLQ_PREFIX,
@@ -21,6 +26,7 @@ from cometmq.model.names import (
     check_topic,
     is_system_topic,
 )
+from cometmq.model.namespace import NO_NAMESPACE
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID, BrokerData, TopicRoute
 from cometmq.model.text import in_quotes
@@ -71,7 +77,30 @@ class AsyncTopicAdmin(AsyncNoun):
             TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
             NetError: No broker of the route answers.
         """
-        return self._short(await States(self._live).topic(self._full(topic), missing))
+        topic = self._full(topic)
+        absent = await self._absent(topic, missing)
+        try:
+            route = await self._live.nameserver_api.route(topic)
+        except TopicNotFound:
+            if not absent:
+                raise
+            route = TopicRoute((), ())  # The topic was at a broker that has left.
+        addresses = {
+            each.broker_name: address
+            for each in route.brokers
+            if (address := each.master_or_any())
+        }
+        answers = await side_by_side(
+            lambda address: self._brokers.topic_stats(address, topic), addresses.values()
+        )
+        parts = those_that_answer(addresses, answers, absent).values()
+        queues = {queue: each for part in parts for queue, each in part.queues.items()}
+        return TopicState(
+            self._short_queues(dict(sorted(queues.items()))),
+            sum(part.put_rate for part in parts),
+            route.queues,
+            tuple(absent.values()),
+        )
 
     async def bounds(
         self, topic: str, missing: Sequence[AbsentBroker] | None = None
@@ -88,22 +117,34 @@ class AsyncTopicAdmin(AsyncNoun):
         Raises:
             TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
         """
-        return self._short(await States(self._live).topic_bounds(self._full(topic), missing))
+        topic = self._full(topic)
+        absent = await self._absent(topic, missing)
+        try:
+            known = await self._live.known(topic)
+            queues, routed = known.read_queues, known.route.queues
+        except TopicNotFound:
+            if not absent:
+                raise
+            queues, routed = (), ()
+        found = dict(sorted((await self._offsets.bounds(queues)).items()))
+        held = self._short_queues(queues_that_answer(found, found.values(), absent))
+        return TopicState(held, routed=routed, absent=tuple(absent.values()))
 
-    def _short(self, state: TopicState) -> TopicState:
-        return replace(state, queues=self._short_queues(state.queues))
+    async def _absent(
+        self, topic: str, missing: Sequence[AbsentBroker] | None
+    ) -> dict[str, AbsentBroker]:
+        if missing is None:
+            missing = await missing_brokers(self._live)
+        return {each.name: each for each in missing if each.has_any([topic])}
 
-    async def offsets(self, topic: str) -> dict[MessageQueue, QueueRange]:
+    async def offsets(self, topic: str) -> dict[MessageQueue, QueueBounds]:
         """Return the first and the next offset of each readable queue of a topic; raise TopicNotFound without a route.
 
         It raises the error of a broker that does not answer; `bounds` returns what is known.
         """
         queues = (await self._live.known(self._full(topic))).read_queues
         found = await self._offsets.bounds(queues)
-        return {
-            self._namespace.unwrap_queue(queue): QueueRange(*bounds)
-            for queue, bounds in zip(queues, all_of(found.values()), strict=True)
-        }
+        return self._short_queues(dict(zip(queues, all_of(found.values()), strict=True)))
 
     async def route(self, topic: str) -> TopicRoute:
         """Return the route of a topic: its brokers and queues; raise TopicNotFound if the nameserver has none."""
@@ -124,7 +165,13 @@ class AsyncTopicAdmin(AsyncNoun):
 
     async def group_names(self, topic: str) -> list[str]:
         """Return the groups with offsets in a topic or members subscribed to it, sorted; raise TopicNotFound if unknown."""
-        return self._own(await States(self._live).groups_of_topic(self._full(topic)))
+        topic = self._full(topic)
+        brokers = (await self._live.nameserver_api.route(topic)).brokers
+        addresses = [address for each in brokers if (address := each.master_or_any())]
+        found = await side_by_side(
+            lambda address: self._brokers.groups_of_topic(address, topic), addresses
+        )
+        return self._own(sorted({group for part in all_of(found) for group in part}))
 
     async def groups(self, topic: str, *, count_max: int | None = None) -> list[GroupState]:
         """Return the groups with offsets in a topic or members subscribed to it, each with the topic's queues only, sorted.
@@ -138,15 +185,16 @@ class AsyncTopicAdmin(AsyncNoun):
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
         """
-        states, full = States(self._live), self._full(topic)
+        # Absent brokers know the topic by its full name.
+        groups, full = AsyncGroupAdmin(self._admin, NO_NAMESPACE), self._full(topic)
         names = (await self.group_names(topic))[:count_max]
-        found = await states.some_groups([*map(self._full, names)]) if names else []
+        found = await groups.some([*map(self._full, names)]) if names else []
         return [
             GroupState(name, uncounted=(str(state),))
             if isinstance(state, CometError)
             else self._short_group(state.in_topic(full))
             for name, state in zip(names, found, strict=True)
-            if isinstance(state, CometError) or state.is_known  # It was not deleted meanwhile.
+            if not isinstance(state, GroupNotFound)  # It was deleted meanwhile.
         ]
 
     async def create(

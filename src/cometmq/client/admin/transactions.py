@@ -3,6 +3,9 @@
 from cometmq.client.admin.noun import AsyncNoun
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import decode_message_id
+from cometmq.model.errors import TopicNotFound
+from cometmq.model.message import StoredMessage
+from cometmq.model.names import TRANS_CHECK_MAX_TIME_TOPIC
 
 
 class AsyncTransactionAdmin(AsyncNoun):
@@ -14,3 +17,19 @@ class AsyncTransactionAdmin(AsyncNoun):
         """Make a broker check a half message again that it discarded, by its offset message id in TRANS_CHECK_MAX_TIME_TOPIC."""
         host, _offset = decode_message_id(offset_message_id)
         await self._brokers.resume_check(decode_host(host), offset_message_id)
+
+    async def discarded(self) -> list[StoredMessage]:
+        """Return the half messages that brokers discarded, for example after too many checks, by queue and offset."""
+        found: list[StoredMessage] = []
+        async with self._consumer() as consumer:
+            try:
+                queues = await consumer.queues(TRANS_CHECK_MAX_TIME_TOPIC)
+            except TopicNotFound:
+                return found  # Brokers create the topic with its first message.
+            for queue in queues:
+                offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
+                while offset < end:
+                    pull = await consumer.fetch(queue, offset)
+                    found += pull.messages
+                    offset = pull.next_offset
+        return found

@@ -3,20 +3,50 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from cometmq.client.admin.account_lines import (
-    EntryLine,
-    UserLine,
-    entry_lines,
-    new_entry,
-    user_lines,
-)
 from cometmq.client.admin.noun import AsyncNoun
 from cometmq.client.api.asking import side_by_side
-from cometmq.client.api.users import UserApi
-from cometmq.client.connection.instance import ClientInstance
-from cometmq.model.errors import CometError
+from cometmq.client.api.users import UserApi, UserReport
+from cometmq.model.errors import BrokerNotFound, CometError
+from cometmq.model.text import in_quotes
 
 Value = TypeVar("Value")
+
+
+class UserLine(NamedTuple):
+    """A user, with the brokers that have the same data of the user.
+
+    Attributes:
+        user: Name (access key).
+        type: Super (all rights) or Normal.
+        status: enable or disable.
+        brokers: Members with this data, "name:id".
+    """
+
+    user: str
+    type: str
+    status: str
+    brokers: list[str]
+
+
+class EntryLine(NamedTuple):
+    """An entry of a user's policies, with the brokers that have it.
+
+    Attributes:
+        policy: Custom, or Default, which applies if no entry of Custom matches.
+        resource: The resource, such as a topic.
+        actions: Actions on the resource.
+        sources: Source addresses to which it applies; empty: any.
+        decision: Allow or Deny.
+        brokers: Members that have the entry, "name:id".
+    """
+
+    user: str
+    policy: str
+    resource: str
+    actions: list[str]
+    sources: list[str]
+    decision: str
+    brokers: list[str]
 
 
 class AccountsReport(NamedTuple):
@@ -26,29 +56,21 @@ class AccountsReport(NamedTuple):
         users: Users; one that brokers describe differently occurs several times.
         entries: Distinct policy entries.
         refusals: Errors of the members that refused or gave no valid answer, by "name:id".
+        brokers: The other members, "name:id".
     """
 
     users: list[UserLine]
     entries: list[EntryLine]
     refusals: dict[str, CometError]
-
-
-async def each_member(
-    instance: ClientInstance, ask: Callable[[str], Awaitable[Value]]
-) -> Mapping[str, Value | CometError]:
-    """Query each registered member of each broker group concurrently; return the answers or errors, by "name:id"."""
-    brokers = (await instance.nameserver_api.cluster()).brokers
-    members = {
-        f"{name}:{number}": address
-        for name, broker in sorted(brokers.items())
-        for number, address in sorted(broker.addresses.items())
-    }
-    said = await side_by_side(ask, members.values())
-    return dict(zip(members, said, strict=True))
+    brokers: tuple[str, ...]
 
 
 class AsyncUserAdmin(AsyncNoun):
-    """The users of all brokers and their policies (Auth 2.0)."""
+    """The users of all brokers and their policies (Auth 2.0).
+
+    Changes are made at every registered member, and return the names of these, "name:id". If some fail, they raise
+    CometError with the reasons.
+    """
 
     _noun = "users"
 
@@ -56,14 +78,54 @@ class AsyncUserAdmin(AsyncNoun):
     def _api(self) -> UserApi:
         return UserApi(self._live)
 
-    async def create(self, name: str, password: str, *, is_super: bool) -> None:
-        """Create a user at every registered broker; if some fail, raise CometError with the reasons."""
+    async def create(self, name: str, password: str, *, is_super: bool) -> list[str]:
+        """Create a user at every registered broker; raise CometError if some fail, for example because the user exists."""
         kind = "Super" if is_super else "Normal"
-        await self._all(lambda address: self._api.create(address, name, password, kind))
+        return await self._all(lambda address: self._api.create(address, name, password, kind))
 
-    async def delete(self, name: str) -> None:
-        """Delete a user and its policies at every registered broker; if some fail, raise CometError with the reasons."""
-        await self._all(lambda address: self._api.delete(address, name))
+    async def put(
+        self,
+        broker_name: str,
+        values: Mapping[str, str],
+        policies: Sequence[Any],
+        *,
+        is_dry: bool = False,
+    ) -> bool:
+        """Create or change a user at one master, with password and policies, and return whether the user is new there.
+
+        Args:
+            broker_name: The broker group.
+            values: username, password, userType and userStatus, as in a broker's file of users.
+            policies: Policies in RocketMQ's form; their entries replace those for the same resources.
+            is_dry: Whether only to find out if the user is new.
+
+        Raises:
+            BrokerNotFound: No such master is registered.
+            CometError: It refuses or gives no valid answer.
+        """
+        address, name = await self._live.nameserver_api.member(broker_name), values["username"]
+        is_new = name not in {each.name for each in await self._api.users(address)}
+        if is_dry:
+            return is_new
+        if is_new:
+            await self._api.create(address, name, values["password"], values["userType"])
+        await self._api.update(address, name, dict(values))
+        if policies:
+            await self._api.put_policies(address, name, policies)
+        return is_new
+
+    async def delete(self, name: str) -> list[str]:
+        """Delete a user and its policies at every registered broker; raise CometError if some fail or do not know the user."""
+
+        async def work(address: str) -> None:
+            # A broker would report success for an unknown user.
+            if name not in {each.name for each in await self._api.users(address)}:
+                raise CometError(
+                    f"user {in_quotes(name)} does not exist; cometmq acl users lists the users"
+                )
+            await self._api.delete(address, name)
+
+        return await self._all(work)
 
     async def put_entry(
         self,
@@ -73,48 +135,111 @@ class AsyncUserAdmin(AsyncNoun):
         sources: Sequence[str],
         *,
         is_allowed: bool,
-    ) -> None:
+    ) -> list[str]:
         """Allow or deny a user actions on a resource at every broker, replacing an earlier Custom entry for it.
 
         Raises SettingsError for an invalid entry, which changes nothing, and CometError if some brokers fail.
         """
-        entry: dict[str, Any] = new_entry(resource, actions, sources, is_allowed=is_allowed)
-        await self._all(lambda address: self._api.put_entry(address, name, entry))
+        from cometmq.access.policies import read_policies
 
-    async def delete_entry(self, name: str, resource: str) -> None:
+        entry = {
+            "resource": resource,
+            "actions": list(actions),
+            "sourceIps": list(sources),
+            "decision": "Allow" if is_allowed else "Deny",
+        }
+        policies = [{"policyType": "Custom", "entries": [entry]}]
+        read_policies(policies)
+        return await self._all(lambda address: self._api.put_policies(address, name, policies))
+
+    async def delete_entry(self, name: str, resource: str) -> list[str]:
         """Delete a resource's entry from a user's Custom policy at every broker; raise CometError if some fail."""
-        await self._all(lambda address: self._api.delete_entry(address, name, resource))
+        return await self._all(lambda address: self._api.delete_entry(address, name, resource))
 
-    async def _all(self, work: Callable[[str], Awaitable[None]]) -> None:
-        said = await each_member(self._live, work)
+    async def _all(self, work: Callable[[str], Awaitable[None]]) -> list[str]:
+        said = await self._each_member(work)
         failed = {name: each for name, each in said.items() if isinstance(each, CometError)}
+        if not said:
+            raise BrokerNotFound("no broker is registered at the nameserver; start one")
         if not failed:
-            return
+            return list(said)
         if len(said) == 1:
             raise next(iter(failed.values()))
         done = ", ".join(name for name in said if name not in failed) or "no broker"
         reasons = "; ".join(f"{name}: {each}" for name, each in failed.items())
         raise CometError(f"the change was made at {done}, but failed at {reasons}; repeat it")
 
+    async def _each_member(
+        self, ask: Callable[[str], Awaitable[Value]]
+    ) -> Mapping[str, Value | CometError]:
+        """Query each registered member of each broker group concurrently; return the answers or errors, by "name:id"."""
+        brokers = (await self._live.nameserver_api.cluster()).brokers
+        members = {
+            f"{name}:{number}": address
+            for name, broker in sorted(brokers.items())
+            for number, address in sorted(broker.addresses.items())
+        }
+        said = await side_by_side(ask, members.values())
+        return dict(zip(members, said, strict=True))
+
     # --- Methods named like types stand last: in annotations behind them, these names would mean the methods.
 
-    async def set(self, name: str, values: Mapping[str, str]) -> None:
+    async def set(self, name: str, values: Mapping[str, str]) -> list[str]:
         """Change a user's password, userType or userStatus at every registered broker; raise CometError if some fail."""
-        await self._all(lambda address: self._api.update(address, name, dict(values)))
+        return await self._all(lambda address: self._api.update(address, name, dict(values)))
 
     async def list(self) -> AccountsReport:
         """Return the users and policies of the registered brokers that answer, and the errors of the others.
 
         Raises SettingsError if a broker's policy is malformed, and other CometErrors if no nameserver can be queried.
         """
-        users = await each_member(self._live, self._api.users)
-        answered = {
-            name: each for name, each in users.items() if not isinstance(each, CometError)
-        }
-        policies = await each_member(self._live, self._api.policies) if answered else {}
-        refusals = {name: each for name, each in users.items() if isinstance(each, CometError)}
+        users, refusals = _told(await self._each_member(self._api.users))
+        policies, more = _told(await self._each_member(self._api.policies) if users else {})
         return AccountsReport(
-            user_lines(answered),
-            entry_lines({n: e for n, e in policies.items() if not isinstance(e, CometError)}),
-            {**{n: e for n, e in policies.items() if isinstance(e, CometError)}, **refusals},
+            user_lines(users), entry_lines(policies), {**more, **refusals}, tuple(policies)
         )
+
+
+def _told(
+    said: Mapping[str, Value | CometError],
+) -> tuple[dict[str, Value], dict[str, CometError]]:
+    """Return the answers and the errors of members."""
+    errors = {name: each for name, each in said.items() if isinstance(each, CometError)}
+    answers = {name: each for name, each in said.items() if not isinstance(each, CometError)}
+    return answers, errors
+
+
+def user_lines(said: Mapping[str, Sequence[UserReport]]) -> list[UserLine]:
+    """Return a `UserLine` for each user; a user that brokers describe differently has several."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for broker, known in said.items():
+        for each in known:
+            found.setdefault((each.name, each.kind, each.status), []).append(broker)
+    return [UserLine(*user, brokers) for user, brokers in sorted(found.items())]
+
+
+def entry_lines(said: Mapping[str, Mapping[str, Sequence[Any]]]) -> list[EntryLine]:
+    """Return an `EntryLine` for each distinct entry of the users' access policies (ACL), sorted.
+
+    Args:
+        said: Policies as each broker reports them: by broker, then by user.
+
+    Raises:
+        SettingsError: A policy is malformed.
+    """
+    from cometmq.access.policies import read_policies
+
+    found: dict[tuple[Any, ...], list[str]] = {}
+    for broker, by_user in said.items():
+        for user, told in by_user.items():
+            for policy, entries in read_policies(list(told)).entries.items():
+                for each in entries:
+                    decision = "Allow" if each.is_allowed else "Deny"
+                    key = (user, policy, each.resource, each.action_names, each.addresses, decision)  # fmt: skip
+                    found.setdefault(key, []).append(broker)
+    return [
+        EntryLine(user, policy, resource, list(actions), list(sources), decision, brokers)
+        for (user, policy, resource, actions, sources, decision), brokers in sorted(
+            found.items()
+        )
+    ]

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import NamedTuple
 
 from cometmq.client.api.asking import QueueAsker, ask_each, read_fields
+from cometmq.codec.bodies.stats import QueueBounds
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.offset import (
     OffsetResponse,
@@ -21,13 +21,6 @@ from cometmq.model.queue import MessageQueue
 
 # Results for many queues: an offset or a time, or an error, for each.
 Offsets = dict[MessageQueue, int | CometError]
-
-
-class OffsetBounds(NamedTuple):
-    """The offset of a queue's first remaining message, and the one that its next message will get."""
-
-    first: int
-    end: int
 
 
 class OffsetApi:
@@ -88,7 +81,7 @@ class OffsetApi:
 
     async def bounds(
         self, queues: Iterable[MessageQueue]
-    ) -> dict[MessageQueue, OffsetBounds | CometError]:
+    ) -> dict[MessageQueue, QueueBounds | CometError]:
         """Return a dict of queues to the offsets of their first message and the next one to come, or to an error."""
         queues = list(queues)
         firsts, ends = await asyncio.gather(self.min_offsets(queues), self.max_offsets(queues))
@@ -244,10 +237,10 @@ def _offset(queue: MessageQueue, command: Command, answer: Command) -> int:
     return read_fields(OffsetResponse, answer, what).offset
 
 
-def _bounds(first: int | CometError, end: int | CometError) -> OffsetBounds | CometError:
+def _bounds(first: int | CometError, end: int | CometError) -> QueueBounds | CometError:
     if isinstance(first, CometError):
         return first
-    return end if isinstance(end, CometError) else OffsetBounds(first, end)
+    return end if isinstance(end, CometError) else QueueBounds(first, end)
 
 
 async def _all(works: Iterable[Awaitable[None]]) -> None:

@@ -69,15 +69,6 @@ class UserApi:
         command = Command(RequestCode.AUTH_DELETE_USER, fields={"username": name})
         await self._asks.ask(address, command)
 
-    async def put_entry(self, address: str, name: str, entry: dict[str, Any]) -> None:
-        """Add or replace the entry of a resource, which allows or denies actions, in a user's Custom policy at one broker."""
-        policy = {"policyType": "Custom", "entries": [entry]}
-        body = fastjson.dumps({"subject": _SUBJECT + name, "policies": [policy]})
-        command = Command(
-            RequestCode.AUTH_UPDATE_ACL, fields={"subject": _SUBJECT + name}, body=body
-        )
-        await self._asks.ask(address, command)
-
     async def put_policies(self, address: str, name: str, policies: Sequence[Any]) -> None:
         """Add entries of policies (as from `policies`) to a user; in a policy, they replace those of the same resource."""
         body = fastjson.dumps({"subject": _SUBJECT + name, "policies": list(policies)})

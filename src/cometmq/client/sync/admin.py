@@ -4,7 +4,7 @@ from cometmq.client.admin.admin import AsyncAdmin
 from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.brokers import BrokerAdmin
 from cometmq.client.sync.client import BlockingClient
-from cometmq.client.sync.dead_letter_admin import DeadLetterAdmin
+from cometmq.client.sync.dead_letters import DeadLetterAdmin
 from cometmq.client.sync.groups import GroupAdmin
 from cometmq.client.sync.health import HealthAdmin
 from cometmq.client.sync.messages import MessageAdmin

@@ -12,7 +12,7 @@ from cometmq.client.results import Replica
 from cometmq.client.sync.client import BlockingNoun
 from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.stats import StatsWindows
-from cometmq.model.route import MASTER_ID
+from cometmq.model.route import MASTER_ID, BrokerData
 
 
 class BrokerAdmin(BlockingNoun[AsyncBrokerAdmin]):
@@ -171,10 +171,13 @@ class BrokerAdmin(BlockingNoun[AsyncBrokerAdmin]):
         """
         self._portal.call(self._client.set, broker_name, values)
 
-    def list(self) -> list[BrokerState]:
+    def list(self, registered: Mapping[str, BrokerData] | None = None) -> list[BrokerState]:
         """Return the state and runtime values of each member of each broker group, the master of a group first.
 
         A master that left has an entry, with the reason as `error`, if the nameserver remembers it or lists its slaves.
+
+        Args:
+            registered: Only these broker groups, by name, without masters that left; None: all that are registered now.
         """
-        result: list[BrokerState] = self._portal.call(self._client.list)
+        result: list[BrokerState] = self._portal.call(self._client.list, registered)
         return result

@@ -124,7 +124,11 @@ class GroupAdmin(BlockingNoun[AsyncGroupAdmin]):
         result: dict[str, GroupConfig] = self._portal.call(self._client.set, group, changes)
         return result
 
-    def list(self) -> list[GroupState]:
-        """Return the consumer groups of the namespace that the brokers know, with lag and members, sorted by name."""
-        result: list[GroupState] = self._portal.call(self._client.list)
+    def list(self, brokers: Mapping[str, str] | None = None) -> list[GroupState]:
+        """Return the consumer groups of the namespace that the brokers know, with lag and members, sorted by name.
+
+        Args:
+            brokers: Addresses of the brokers to query, by broker name; None: of each registered group the master or a slave.
+        """
+        result: list[GroupState] = self._portal.call(self._client.list, brokers)
         return result

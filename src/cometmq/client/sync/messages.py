@@ -1,8 +1,11 @@
 """The blocking `MessageAdmin`: made by tools/sync_facade.py from cometmq.client.admin.messages; do not edit."""
 
-from cometmq.client.admin.delayed import DelayedMessages
+from collections.abc import Callable, Sequence
+
+from cometmq.client.admin.delayed import DelayedMessages, DelayKind
 from cometmq.client.admin.explain import Explanation
 from cometmq.client.admin.messages import AsyncMessageAdmin
+from cometmq.client.results import SendResult
 from cometmq.client.sync.client import BlockingNoun
 from cometmq.codec.bodies.running import DirectOutcome
 from cometmq.codec.trace import Trace
@@ -60,18 +63,77 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
         result: StoredMessage = self._portal.call(self._client.view, offset_message_id)
         return result
 
-    def trace(self, message_id: str, *, topic: str = TRACE_TOPIC) -> list[Trace]:
+    def find(self, message_id: str, *, topic: str | None = None) -> StoredMessage | None:
+        """Return the message with an id, as its producer assigned it or with its place (offset message id); None without one.
+
+        Args:
+            message_id: The id; both kinds look alike.
+            topic: Topic of the message; None: any topic, but only an offset message id can be found.
+
+        Raises:
+            TopicNotFound: The nameserver has no route of the topic.
+        """
+        result: StoredMessage | None = self._portal.call(
+            self._client.find, message_id, topic=topic
+        )
+        return result
+
+    def at_offset(self, topic: str, offset: int) -> list[StoredMessage]:
+        """Return the messages at an offset of a topic, one from each queue that has it; raise TopicNotFound without a route."""
+        result: list[StoredMessage] = self._portal.call(self._client.at_offset, topic, offset)
+        return result
+
+    def since(
+        self, topic: str, time_ms: int, *, count_max: int, queue_id: int | None = None
+    ) -> list[StoredMessage]:
+        """Return the first messages of a topic that were stored at or after a time, the oldest first.
+
+        Args:
+            topic: Topic of the messages.
+            time_ms: The time, ms since 1970.
+            count_max: Maximum number of messages.
+            queue_id: Only from queues with this id; None: from all.
+
+        Raises:
+            TopicNotFound: The nameserver has no route of the topic.
+        """
+        result: list[StoredMessage] = self._portal.call(
+            self._client.since, topic, time_ms, count_max=count_max, queue_id=queue_id
+        )
+        return result
+
+    def deleted(self, messages: Sequence[StoredMessage]) -> set[str]:
+        """Return the offset message ids of the messages whose offset in the queue now has another message or none.
+
+        An index may still have the keys of a deleted topic, so a search by key or id may find messages of it and of a new
+        topic with its name. Messages of a topic without a route are included, except those of system topics. Messages
+        before their queue's first offset, and those before the end of an unreadable queue, are normally not. Raises
+        CometError if a broker cannot be queried.
+        """
+        result: set[str] = self._portal.call(self._client.deleted, messages)
+        return result
+
+    def trace(
+        self,
+        message_id: str,
+        *,
+        topic: str = TRACE_TOPIC,
+        on_unreadable: Callable[[str], object] | None = None,
+    ) -> list[Trace]:
         """Return a message's trace records: sends, ends of transactions and recalls, then each listener call with its end.
 
         Args:
             message_id: Id that the producer assigned.
             topic: Topic of the traces; at most 64 of the newest messages there that have the id as a key are read.
+            on_unreadable: Called with the reason for each trace message that is malformed; None: raise CodecError.
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic of traces; brokers create it with the first trace.
             CodecError: A record or an answer is malformed.
         """
-        result: list[Trace] = self._portal.call(self._client.trace, message_id, topic=topic)
+        result: list[Trace] = self._portal.call(
+            self._client.trace, message_id, topic=topic, on_unreadable=on_unreadable
+        )
         return result
 
     def explain(self, message_id: str, group: str, *, topic: str | None = None) -> Explanation:
@@ -93,17 +155,29 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
         )
         return result
 
-    def delayed(self, *, levels: str | None = None) -> DelayedMessages:
+    def delayed(
+        self,
+        kind: DelayKind | None = None,
+        *,
+        levels: str | None = None,
+        look_bytes: int | None = None,
+    ) -> DelayedMessages:
         """Return the messages that wait for a delay level or for a time and are not due yet, sorted by due time.
 
+        The result names the brokers that do not answer.
+
         Args:
+            kind: Whether to find those that wait for a level or for a time; None: both.
             levels: Delay levels of all brokers, as in messageDelayLevel; None: each broker is queried for its own.
+            look_bytes: Approximate total size of the messages to read, bytes; None: no limit.
 
         Raises:
             TopicNotFound: No registered broker has the delay topic.
             SettingsError: The levels are malformed.
         """
-        result: DelayedMessages = self._portal.call(self._client.delayed, levels=levels)
+        result: DelayedMessages = self._portal.call(
+            self._client.delayed, kind, levels=levels, look_bytes=look_bytes
+        )
         return result
 
     def consume(self, message: StoredMessage, group: str) -> DirectOutcome | None:
@@ -115,6 +189,14 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
             BrokerRefused: The broker refuses, for example because it does not have the message any more.
         """
         result: DirectOutcome | None = self._portal.call(self._client.consume, message, group)
+        return result
+
+    def resend(self, message: StoredMessage) -> SendResult:
+        """Send a copy of a stored message to its topic, where every group gets it; its property REPLAY_OF has the place.
+
+        Raises the errors of a send, such as TopicNotFound, MessageError and SendFailed.
+        """
+        result: SendResult = self._portal.call(self._client.resend, message)
         return result
 
     def recall(self, handle: str) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 from cometmq.client.admin.absent import AbsentBroker
 from cometmq.client.admin.states import GroupState, TopicState
 from cometmq.client.admin.topics import AsyncTopicAdmin, TopicKind
-from cometmq.client.results import QueueRange
 from cometmq.client.sync.client import BlockingNoun
+from cometmq.codec.bodies.stats import QueueBounds
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import TopicRoute
 from cometmq.model.topic import TopicConfig
@@ -55,12 +55,12 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
         result: TopicState = self._portal.call(self._client.bounds, topic, missing)
         return result
 
-    def offsets(self, topic: str) -> dict[MessageQueue, QueueRange]:
+    def offsets(self, topic: str) -> dict[MessageQueue, QueueBounds]:
         """Return the first and the next offset of each readable queue of a topic; raise TopicNotFound without a route.
 
         It raises the error of a broker that does not answer; `bounds` returns what is known.
         """
-        result: dict[MessageQueue, QueueRange] = self._portal.call(self._client.offsets, topic)
+        result: dict[MessageQueue, QueueBounds] = self._portal.call(self._client.offsets, topic)
         return result
 
     def route(self, topic: str) -> TopicRoute:

@@ -1,21 +1,55 @@
 """The blocking `UserAdmin`: made by tools/sync_facade.py from cometmq.client.admin.users; do not edit."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from cometmq.client.admin.users import AccountsReport, AsyncUserAdmin
 from cometmq.client.sync.client import BlockingNoun
 
 
 class UserAdmin(BlockingNoun[AsyncUserAdmin]):
-    """The users of all brokers and their policies (Auth 2.0)."""
+    """The users of all brokers and their policies (Auth 2.0).
 
-    def create(self, name: str, password: str, *, is_super: bool) -> None:
-        """Create a user at every registered broker; if some fail, raise CometError with the reasons."""
-        self._portal.call(self._client.create, name, password, is_super=is_super)
+    Changes are made at every registered member, and return the names of these, "name:id". If some fail, they raise
+    CometError with the reasons.
+    """
 
-    def delete(self, name: str) -> None:
-        """Delete a user and its policies at every registered broker; if some fail, raise CometError with the reasons."""
-        self._portal.call(self._client.delete, name)
+    def create(self, name: str, password: str, *, is_super: bool) -> list[str]:
+        """Create a user at every registered broker; raise CometError if some fail, for example because the user exists."""
+        result: list[str] = self._portal.call(
+            self._client.create, name, password, is_super=is_super
+        )
+        return result
+
+    def put(
+        self,
+        broker_name: str,
+        values: Mapping[str, str],
+        policies: Sequence[Any],
+        *,
+        is_dry: bool = False,
+    ) -> bool:
+        """Create or change a user at one master, with password and policies, and return whether the user is new there.
+
+        Args:
+            broker_name: The broker group.
+            values: username, password, userType and userStatus, as in a broker's file of users.
+            policies: Policies in RocketMQ's form; their entries replace those for the same resources.
+            is_dry: Whether only to find out if the user is new.
+
+        Raises:
+            BrokerNotFound: No such master is registered.
+            CometError: It refuses or gives no valid answer.
+        """
+        result: bool = self._portal.call(
+            self._client.put, broker_name, values, policies, is_dry=is_dry
+        )
+        return result
+
+    def delete(self, name: str) -> list[str]:
+        """Delete a user and its policies at every registered broker; raise CometError if some fail or do not know the user."""
+        result: list[str] = self._portal.call(self._client.delete, name)
+        return result
 
     def put_entry(
         self,
@@ -25,22 +59,25 @@ class UserAdmin(BlockingNoun[AsyncUserAdmin]):
         sources: Sequence[str],
         *,
         is_allowed: bool,
-    ) -> None:
+    ) -> list[str]:
         """Allow or deny a user actions on a resource at every broker, replacing an earlier Custom entry for it.
 
         Raises SettingsError for an invalid entry, which changes nothing, and CometError if some brokers fail.
         """
-        self._portal.call(
+        result: list[str] = self._portal.call(
             self._client.put_entry, name, resource, actions, sources, is_allowed=is_allowed
         )
+        return result
 
-    def delete_entry(self, name: str, resource: str) -> None:
+    def delete_entry(self, name: str, resource: str) -> list[str]:
         """Delete a resource's entry from a user's Custom policy at every broker; raise CometError if some fail."""
-        self._portal.call(self._client.delete_entry, name, resource)
+        result: list[str] = self._portal.call(self._client.delete_entry, name, resource)
+        return result
 
-    def set(self, name: str, values: Mapping[str, str]) -> None:
+    def set(self, name: str, values: Mapping[str, str]) -> list[str]:
         """Change a user's password, userType or userStatus at every registered broker; raise CometError if some fail."""
-        self._portal.call(self._client.set, name, values)
+        result: list[str] = self._portal.call(self._client.set, name, values)
+        return result
 
     def list(self) -> AccountsReport:
         """Return the users and policies of the registered brokers that answer, and the errors of the others.

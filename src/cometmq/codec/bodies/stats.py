@@ -36,6 +36,11 @@ class QueueBounds:
     max_offset: int
     updated_ms: int = 0
 
+    @property
+    def message_count(self) -> int:
+        """The number of messages in the queue, if no offset is missing."""
+        return self.max_offset - self.min_offset
+
 
 @dataclass(frozen=True, slots=True)
 class TopicStats:

@@ -10,24 +10,23 @@ from cometmq.model.text import in_quotes
 
 async def show_brokers(request: PageRequest) -> Response:
     """Return the HTML page with the list of brokers, as last polled."""
-    return request.page(
-        "brokers.html",
-        "Brokers",
-        section="brokers",
-        brokers=request.watcher.brokers(),
-        is_begun=request.watcher.is_begun,
-        seconds=request.watcher.seconds,
-    )
+    return _list(request, "brokers.html")
 
 
 async def show_rows(request: PageRequest) -> Response:
     """Return the part of the page of brokers that refreshes itself, as HTML: the list, as last polled."""
+    return _list(request, "part_brokers.html")
+
+
+def _list(request: PageRequest, template: str) -> Response:
+    watcher = request.watcher
     return request.page(
-        "part_brokers.html",
-        "",
-        brokers=request.watcher.brokers(),
-        is_begun=request.watcher.is_begun,
-        seconds=request.watcher.seconds,
+        template,
+        "Brokers",
+        section="brokers",
+        brokers=watcher.brokers(),
+        is_begun=watcher.is_begun,
+        seconds=watcher.seconds,
     )
 
 

@@ -1,24 +1,21 @@
 """Web pages of dead letters: groups with a dead-letter topic, dead letters of one group, their replay and export."""
 
-import asyncio
-import base64
 import contextlib
 import json
 from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple
 
 from starlette.responses import Response, StreamingResponse
 
 from cometmq import StoredMessage
-from cometmq.admin import AbsentBroker, Total, dead_letter_origin
-from cometmq.dashboard.browsing import QueueSlice, browse, time_slice
+from cometmq.admin import dead_letter_json, dead_letter_origin
+from cometmq.dashboard.browsing import browse
 from cometmq.dashboard.inputs import PageMissing, WrongInput, needed, page_of
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.pages.messages import message_in
 from cometmq.dashboard.paging import table_page
 from cometmq.dashboard.places import place_text, read_place
 from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
-from cometmq.model.names import DLQ_PREFIX, dead_letter_topic
+from cometmq.model.names import dead_letter_topic
 from cometmq.model.text import in_quotes, plural
 
 _GROUPS_A_PAGE = 50
@@ -28,45 +25,17 @@ _EXPORT_BYTES_MAX = 256 << 20
 REPLAY = "replay dead letter"
 
 
-class DeadLettersRow(NamedTuple):
-    """A group, its number of dead letters (None: unknown), and store time of the last (ms since 1970, or 0)."""
-
-    group: str
-    letters: Total | None
-    updated_ms: int
-
-
 async def show_groups(request: PageRequest) -> Response:
-    """Return an HTML page with up to 50 of the groups that have a dead-letter topic, and their numbers of dead letters."""
+    """Return an HTML page with up to 50 of the groups that have dead letters, and their numbers."""
+    counts = await request.admin.dead_letters.list()
     missing = await request.admin.brokers.missing()
-    away = {topic for broker in missing for topic in broker.queues or ()}
-    topics = [
-        each
-        for each in sorted({*await request.admin.topics.list(), *away})
-        if each.startswith(DLQ_PREFIX)
-    ]
-    part = table_page(topics, page_of(request.fields), rows=_GROUPS_A_PAGE)
-    rows = await asyncio.gather(*(_row(request, topic, missing) for topic in part.rows))
     return request.page(
         "dead.html",
         "Dead letters",
         section="dead",
-        part=part,
-        rows=rows,
+        part=table_page(counts, page_of(request.fields), rows=_GROUPS_A_PAGE),
         absent=[str(each) for each in missing],
     )
-
-
-async def _row(
-    request: PageRequest, topic: str, missing: Sequence[AbsentBroker]
-) -> DeadLettersRow:
-    group = topic.removeprefix(DLQ_PREFIX)
-    try:
-        state = await request.admin.topics.show(topic, missing)
-    except CometError:
-        return DeadLettersRow(group, None, 0)
-    last_ms = max((each.updated_ms for each in state.queues.values()), default=0)
-    return DeadLettersRow(group, state.messages, last_ms)
 
 
 async def show_letters(request: PageRequest) -> Response:
@@ -160,53 +129,28 @@ async def export(request: PageRequest) -> Response:
     It ends after about 256 MiB of bodies. If a broker fails meanwhile, the last line has the error.
     """
     group = needed(request.fields, "name", "group")
-    puller = request.cluster.puller
-    queues = await puller.queues(dead_letter_topic(group))
-    slices = await asyncio.gather(*(time_slice(puller, each, None, None) for each in queues))
+    await request.cluster.puller.queues(
+        dead_letter_topic(group)
+    )  # An unknown group is an error.
     name = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in group)
     return StreamingResponse(
-        _lines(request, slices),
+        _lines(request, group),
         media_type="application/octet-stream",
         headers={"Content-Disposition": f'attachment; filename="dead-letters-{name}.jsonl"'},
     )
 
 
-async def _lines(request: PageRequest, slices: Sequence[QueueSlice]) -> AsyncIterator[bytes]:
+async def _lines(request: PageRequest, group: str) -> AsyncIterator[bytes]:
     left, bytes_left = EXPORT_MAX, _EXPORT_BYTES_MAX
     try:
-        for each in slices:
-            offset = each.begin
-            while offset < each.end and left > 0 and bytes_left > 0:
-                pull = await request.cluster.puller.fetch(each.queue, offset)
-                for message in pull.messages[:left]:
-                    left -= 1
-                    bytes_left -= len(message.body)
-                    yield (json.dumps(_line(message)) + "\n").encode("utf-8", "replace")
-                if pull.next_offset <= offset:
-                    break
-                offset = pull.next_offset
+        async for letter in request.admin.dead_letters.read(group):
+            yield (json.dumps(dead_letter_json(letter)) + "\n").encode("utf-8", "replace")
+            left, bytes_left = left - 1, bytes_left - len(letter.body)
+            if left == 0 or bytes_left <= 0:
+                return
     except CometError as error:
         # Lines that were sent cannot be undone; the last line says that the file is incomplete.
         yield (json.dumps({"error": str(error)}) + "\n").encode("utf-8", "replace")
-
-
-def _line(message: StoredMessage) -> dict[str, object]:
-    try:
-        body: dict[str, object] = {"body": message.body.decode()}
-    except UnicodeDecodeError:
-        body = {"bodyBase64": base64.b64encode(message.body).decode()}
-    return {
-        "id": message.message_id,
-        "topic": dead_letter_origin(message),
-        "broker": message.queue.broker_name,
-        "queue": message.queue.queue_id,
-        "offset": message.queue_offset,
-        "storedMs": message.stored_ms,
-        "tag": message.tag,
-        "keys": list(message.keys),
-        "properties": message.user_properties,
-        **body,
-    }
 
 
 PAGES = (

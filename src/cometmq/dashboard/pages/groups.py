@@ -11,6 +11,8 @@ from cometmq.admin import Conflict, GroupConfig, GroupState, Total
 from cometmq.dashboard.inputs import (
     PageMissing,
     WrongInput,
+    changed_fields,
+    check_sure,
     needed,
     number_of,
     order_of,
@@ -20,7 +22,7 @@ from cometmq.dashboard.inputs import (
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.paging import table_page
 from cometmq.model.errors import CometError, GroupNotFound
-from cometmq.model.names import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS, dead_letter_topic
+from cometmq.model.names import dead_letter_topic, is_system_group
 from cometmq.model.text import in_quotes
 
 # Keys to sort groups by; groups with the same key are sorted by name.
@@ -31,11 +33,6 @@ _ORDERS: dict[str, Callable[[GroupState], float]] = {
     "rate": lambda each: -each.rate,
     "name": lambda _: 0,
 }
-
-
-def is_system_group(name: str) -> bool:
-    """Return whether a consumer group belongs to RocketMQ itself, judged by its name."""
-    return name in SYSTEM_GROUPS or name.startswith(SYSTEM_GROUP_PREFIX)
 
 
 async def show_groups(request: PageRequest) -> Response:
@@ -158,13 +155,7 @@ async def change_group(request: PageRequest) -> Response:
         before = None
     if before is None:
         raise WrongInput(f"No broker has settings of group {in_quotes(name, 100)}; create it.")
-    # The form shows one broker's settings. A field that the user left alone may differ at other brokers and must stay so.
-    changes = {
-        field: value
-        for field, value in _settings(request, before).items()
-        if value != getattr(before, field)
-    }
-    await request.admin.groups.set(name, changes)
+    await request.admin.groups.set(name, changed_fields(before, _settings(request, before)))
     return request.go("/group", f"The group {name} is changed.", name=name)
 
 
@@ -196,10 +187,7 @@ def _settings(request: PageRequest, before: GroupConfig) -> dict[str, Any]:
 async def delete_group(request: PageRequest) -> Response:
     """Delete a group with offsets at each master; redirect to the list. Raises WrongInput if its name is not typed."""
     request.subject = name = needed(request.fields, "name", "group")
-    if text_of(request.fields, "sure") != name:
-        raise WrongInput(
-            f"The group {in_quotes(name, 100)} was not deleted: enter its name to confirm."
-        )
+    check_sure(request.fields, "group", name)
     await request.admin.groups.delete(name)
     return request.go("/groups", f"The group {name} is deleted, with its offsets.")
 

@@ -5,14 +5,14 @@ queried only if it is a registered broker (`MessageQueries.view`).
 """
 
 import asyncio
-import re
+from collections.abc import Sequence
 
 from starlette.responses import Response
 
-from cometmq import Message, MessageQueue, StoredMessage
+from cometmq import MessageQueue, StoredMessage
 from cometmq.admin import Explanation
 from cometmq.dashboard.bodies import KINDS, body_view
-from cometmq.dashboard.browsing import MessageRow, browse, rows_of
+from cometmq.dashboard.browsing import MessageRow, browse, row_of
 from cometmq.dashboard.inputs import (
     PageMissing,
     WrongInput,
@@ -23,13 +23,12 @@ from cometmq.dashboard.inputs import (
     time_of,
 )
 from cometmq.dashboard.page_request import Page, PageRequest
-from cometmq.model.errors import BrokerNotFound, CometError
+from cometmq.model.errors import CometError
 from cometmq.model.names import TRACE_TOPIC, is_derived_topic, is_system_topic
 from cometmq.model.text import in_quotes
 
 BY_TIME, BY_KEY, BY_ID = "time", "key", "id"
 _KEY_ROWS_MAX = 64
-_OFFSET_ID = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
 
 
 async def show_messages(request: PageRequest) -> Response:
@@ -55,7 +54,7 @@ async def show_messages(request: PageRequest) -> Response:
         rows = await _by_key(request, needed(fields, "topic", "topic"))
     elif by == BY_ID and fields.get("id"):
         found = await _by_id(request, topic, needed(fields, "id", "message id"))
-        rows = await rows_of(request.cluster.puller, [found])
+        rows = await _rows(request, [found])
     elif by not in (BY_TIME, BY_KEY, BY_ID):
         raise WrongInput(f"Search by time, key or id, not by {in_quotes(by, 40)}.")
     is_asked = browsed is not None or any(fields.get(name) for name in ("topic", "key", "id"))
@@ -87,7 +86,13 @@ async def _topics(request: PageRequest) -> list[str]:
 async def _by_key(request: PageRequest, topic: str) -> list[MessageRow]:
     key = needed(request.fields, "key", "key")
     found = await request.admin.messages.by_key(topic, key, count_max=_KEY_ROWS_MAX)
-    return await rows_of(request.cluster.puller, found[::-1])
+    return await _rows(request, found[::-1])
+
+
+async def _rows(request: PageRequest, found: Sequence[StoredMessage]) -> list[MessageRow]:
+    """Return the list rows of messages found by an index, in order; marks those that seem to be of a deleted topic."""
+    deleted = await request.admin.messages.deleted(found)
+    return [row_of(each, is_deleted=each.offset_message_id in deleted) for each in found]
 
 
 async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMessage:
@@ -95,17 +100,9 @@ async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMes
 
     Without a topic, only the offset message id is tried. Raises PageMissing if none is found, TopicNotFound without a route.
     """
-    if topic:
-        found = await request.admin.messages.by_id(topic, message_id)
-        if found is not None:
-            return found
-    if _OFFSET_ID.fullmatch(message_id):
-        try:
-            return await request.admin.messages.view(message_id)
-        except BrokerNotFound:
-            pass
-        except CometError as error:
-            raise PageMissing(f"No message has the id {message_id}: {error}") from None
+    found = await request.admin.messages.find(message_id, topic=topic or None)
+    if found is not None:
+        return found
     where = (
         f"in topic {in_quotes(topic, 100)}"
         if topic
@@ -228,15 +225,7 @@ async def resend(request: PageRequest) -> Response:
     request.subject = f"{message.message_id} of {message.topic}"
     if not _may_resend(message):
         raise WrongInput("Messages of system topics cannot be sent again.")
-    again = Message(
-        message.topic,
-        bytes(message.body),
-        tag=message.tag,
-        keys=message.keys,
-        properties=message.user_properties,
-        flag=message.flag,
-    )
-    sent = await request.cluster.send(again)
+    sent = await request.admin.messages.resend(message)
     return request.go(
         "/message",
         f"Sent again: this is the new message, {sent.message_id}.",

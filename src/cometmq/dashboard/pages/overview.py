@@ -28,7 +28,7 @@ def _seen(request: PageRequest) -> dict[str, object]:
     watcher = request.watcher
     brokers = watcher.brokers()
     rates = [each.rates for each in brokers if each.state.broker_id == 0 and each.rates]
-    lags = sorted((watcher.lags() or {}).items(), key=lambda each: (-each[1], each[0]))
+    lags = sorted((watcher.lags or {}).items(), key=lambda each: (-each[1], each[0]))
     findings = None if watcher.findings is None else grouped_symptoms(watcher.findings)
     return {
         "brokers": brokers,

@@ -10,6 +10,9 @@ from cometmq import Message
 from cometmq.admin import AbsentBroker, GroupState, TopicConfig, TopicKind, TopicState, Total
 from cometmq.dashboard.inputs import (
     WrongInput,
+    changed_fields,
+    check_seen,
+    check_sure,
     hex_of,
     needed,
     number_of,
@@ -206,19 +209,9 @@ async def change_topic(request: PageRequest) -> Response:
     """
     request.subject = name = needed(request.fields, "name", "topic")
     configs = await request.admin.topics.configs(name)
-    if request.fields.get("seen") != _fingerprint(configs):
-        raise WrongInput(
-            f"The topic {in_quotes(name, 100)} was changed in the meantime, in another window or by another user; "
-            "nothing was changed now. The page shows its current settings: check them and submit again."
-        )
-    # The form shows one broker's settings. A field that the user left alone may differ at other brokers and must stay so.
+    check_seen(request.fields, "topic", name, _fingerprint(configs))
     before = next(iter(configs.values()))
-    changes = {
-        field: value
-        for field, value in _settings(request, before).items()
-        if value != getattr(before, field)
-    }
-    await request.admin.topics.set(name, changes)
+    await request.admin.topics.set(name, changed_fields(before, _settings(request, before)))
     return request.go("/topic", f"The topic {name} is changed.", name=name)
 
 
@@ -241,10 +234,7 @@ def _settings(request: PageRequest, before: TopicConfig) -> dict[str, int]:
 async def delete_topic(request: PageRequest) -> Response:
     """Delete a topic with messages at each master; redirect to the list. Raises WrongInput if its name is not typed."""
     request.subject = name = needed(request.fields, "name", "topic")
-    if text_of(request.fields, "sure") != name:
-        raise WrongInput(
-            f"The topic {in_quotes(name, 100)} was not deleted: enter its name to confirm."
-        )
+    check_sure(request.fields, "topic", name)
     await request.admin.topics.delete(name)
     return request.go("/topics", f"The topic {name} is deleted, with its messages.")
 

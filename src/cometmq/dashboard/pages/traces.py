@@ -5,13 +5,11 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from cometmq.admin import Trace, TraceKind, decode_traces
-from cometmq.dashboard.inputs import needed, text_of
+from cometmq.admin import Trace, TraceKind
+from cometmq.dashboard.inputs import text_of
 from cometmq.dashboard.page_request import Page, PageRequest
-from cometmq.model.errors import CodecError
 from cometmq.model.names import TRACE_TOPIC
 
-_RECORDS_MAX = 64
 _WIDTH = 1000
 
 
@@ -48,21 +46,11 @@ async def show_trace(request: PageRequest) -> Response:
     message_id = text_of(request.fields, "id")
     trace_topic = text_of(request.fields, "trace_topic") or TRACE_TOPIC
     traces: list[Trace] = []
-    unreadable = 0
+    unreadable: list[str] = []
     if message_id:
-        message_id = needed(request.fields, "id", "message id")
-        found = await request.admin.messages.by_key(
-            trace_topic, message_id, count_max=_RECORDS_MAX
+        traces = await request.admin.messages.trace(
+            message_id, topic=trace_topic, on_unreadable=unreadable.append
         )
-        for record in found:
-            try:
-                traces += [
-                    each
-                    for each in decode_traces(record.body)
-                    if each.message_id == message_id or not each.message_id
-                ]
-            except CodecError:
-                unreadable += 1
     spans = spans_of(traces)
     return request.page(
         "trace.html",
@@ -74,7 +62,7 @@ async def show_trace(request: PageRequest) -> Response:
         groups=_by_group(spans),
         spans=spans,
         first=next((each for each in traces if each.topic), None),
-        unreadable=unreadable,
+        unreadable=len(unreadable),
     )
 
 

@@ -13,6 +13,8 @@ from cometmq.dashboard.inputs import (
     FormRefused,
     PageMissing,
     WrongInput,
+    check_seen,
+    check_sure,
     needed,
     page_of,
     text_of,
@@ -129,11 +131,7 @@ async def change_user(request: PageRequest) -> Response:
     """
     request.subject = name = needed(request.fields, "name", "user")
     _, users = await _known(request)
-    if request.fields.get("seen") != _fingerprint(users):
-        raise WrongInput(
-            f"The user {in_quotes(name, 100)} was changed in the meantime, in another window or by another user; "
-            "nothing was changed now. The page shows the current settings: check them and submit again."
-        )
+    check_seen(request.fields, "user", name, _fingerprint(users))
     values = {
         "userType": _one_of(request, "kind", (_NORMAL, _SUPER)),
         "userStatus": _one_of(request, "state", _STATES),
@@ -147,11 +145,7 @@ async def change_user(request: PageRequest) -> Response:
 async def delete_user(request: PageRequest) -> Response:
     """Delete a user with policies at each broker; redirect to the list. Raises WrongInput if the name is not typed."""
     request.subject = name = needed(request.fields, "name", "user")
-    if text_of(request.fields, "sure") != name:
-        raise WrongInput(
-            f"The user {in_quotes(name, 100)} was not deleted: enter the name to confirm."
-        )
-    # Brokers also report success for a user that never existed.
+    check_sure(request.fields, "user", name)
     await _known(request)
     await request.admin.users.delete(name)
     return request.go("/users", f"The user {name} is deleted, with the policies.")

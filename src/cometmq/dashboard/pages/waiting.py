@@ -5,12 +5,11 @@ the broker's own check, even if they have ended since. Another tab shows those d
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from starlette.responses import Response
 
-from cometmq.admin import DelayedFinder, DelayedMessage, DelayedMessages
+from cometmq.admin import DelayedMessage, DelayedMessages, DelayKind
 from cometmq.dashboard.browsing import MessageRow, QueueSlice, browse_slices, row_of, time_slice
 from cometmq.dashboard.inputs import WrongInput, page_of, text_of
 from cometmq.dashboard.page_request import Page, PageRequest
@@ -48,8 +47,8 @@ async def show_waiting(request: PageRequest) -> Response:
     Raises WrongInput for another kind.
     """
     kind = text_of(request.fields, "kind") or "level"
-    if kind in _DELAYED:
-        return await _show_delayed(request, kind)
+    if kind in list(DelayKind):
+        return await _show_delayed(request, DelayKind(kind))
     if kind not in _SLICES:
         raise WrongInput(
             f"{in_quotes(kind, 40)} is not a kind of waiting messages; choose one of the tabs."
@@ -75,14 +74,10 @@ async def show_waiting(request: PageRequest) -> Response:
     )
 
 
-async def _show_delayed(request: PageRequest, kind: str) -> Response:
+async def _show_delayed(request: PageRequest, kind: DelayKind) -> Response:
     """Return the HTML page of messages that wait for a level or a time, next due first; start no more reads after 8 MiB."""
-    cluster = request.cluster
-    finder = DelayedFinder(
-        cluster.puller, cluster.instance, now_ms=request.now_ms(), look_bytes=_LOOK_BYTES
-    )
     try:
-        found = await _DELAYED[kind](finder)
+        found = await request.admin.messages.delayed(kind, look_bytes=_LOOK_BYTES)
     except TopicNotFound:  # A Java broker creates the timer's topic with its first message.
         found = DelayedMessages([])
     part = table_page(found.messages, page_of(request.fields), rows=_ROWS)
@@ -116,10 +111,6 @@ async def _of_discarded(request: PageRequest) -> list[QueueSlice]:
     return await asyncio.gather(*(time_slice(puller, each, None, None) for each in queues))
 
 
-_DELAYED: dict[str, Callable[[DelayedFinder], Awaitable[DelayedMessages]]] = {
-    "level": DelayedFinder.of_levels,
-    "time": DelayedFinder.of_timer,
-}
 _SLICES = {"half": _of_halves, "discarded": _of_discarded}
 
 PAGES = (Page("/waiting", show_waiting),)

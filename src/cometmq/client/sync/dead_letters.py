@@ -1,9 +1,9 @@
-"""The blocking `DeadLetterAdmin`: made by tools/sync_facade.py from cometmq.client.admin.dead_letter_admin; do not edit."""
+"""The blocking `DeadLetterAdmin`: made by tools/sync_facade.py from cometmq.client.admin.dead_letters; do not edit."""
 
 from collections.abc import Callable, Iterator, Sequence
 
-from cometmq.client.admin.dead_letter_admin import ALL_LETTERS, AsyncDeadLetterAdmin
-from cometmq.client.admin.dead_letters import DeadLetterCount, DeadLetterFilter
+from cometmq.client.admin.dead_letters import ALL_LETTERS, AsyncDeadLetterAdmin
+from cometmq.client.admin.letters import DeadLetterCount, DeadLetterFilter
 from cometmq.client.admin.replay import ReplayResult
 from cometmq.client.sync.client import BlockingNoun
 from cometmq.model.message import StoredMessage
@@ -105,6 +105,14 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
     def delete(self, group: str) -> None:
         """Delete all dead letters of a group, and the records of their replays; raise TopicNotFound if there are none."""
         self._portal.call(self._client.delete, group)
+
+    def waiting(self) -> list[DeadLetterCount]:
+        """Return the number of dead letters that no program has sent again, for each group that has any, sorted by name.
+
+        Of a group with more than 10,000 dead letters replayed ones count, too: the ledger of its replays is not read.
+        """
+        result: list[DeadLetterCount] = self._portal.call(self._client.waiting)
+        return result
 
     def list(self) -> list[DeadLetterCount]:
         """Return the number of dead letters of each group that has any, sorted by name; requires an administrator's rights.
