@@ -24,7 +24,6 @@ from cometmq.cli.options import (
     keyword,
 )
 from cometmq.cli.output import (
-    lines_json,
     note,
     note_absent,
     print_error,
@@ -86,7 +85,7 @@ def table(
 ) -> Shown:
     """Return lines as the output of a command: an array or a table with these columns, for an empty one `nothing`."""
     return Shown(
-        lines_json(columns, lines),
+        [dict(zip(columns, line, strict=True)) for line in lines],
         lambda: print_lines(columns, lines, nothing),
         absent,
         is_finding=is_finding,

@@ -3,9 +3,10 @@
 import gc
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -201,7 +202,7 @@ async def replay(
         group, wanted, to_topic=to, rate=rate, is_dry=dry_run, on_wait=note
     )
     return Shown(
-        replay_json(result, dry_run=dry_run),
+        {"dry_run": dry_run, **asdict(result), "sent": dict(sorted(result.sent.items()))},
         lambda: _print_replay(result, dry_run=dry_run),
         is_finding=bool(result.failed or result.homeless),
     )
@@ -325,18 +326,6 @@ def _wanted(sql: str, key: str, since: str, until: str) -> "DeadLetterFilter":
         read_time(since, option="--since") if since else 0,
         read_time(until, option="--until") if until else None,
     )
-
-
-def replay_json(result: "ReplayResult", *, dry_run: bool) -> dict[str, Any]:
-    """Return the result of a replay of dead letters as a dict for `print_json`."""
-    return {
-        "dry_run": dry_run,
-        "sent": dict(sorted(result.sent.items())),
-        "before": result.before,
-        "homeless": result.homeless,
-        "failed": result.failed,
-        "reasons": list(result.reasons),
-    }
 
 
 def _print_replay(result: "ReplayResult", *, dry_run: bool) -> None:

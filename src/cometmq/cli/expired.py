@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from cometmq.cli.asking import Shown, prints
-from cometmq.cli.output import lines_json, note, print_table
+from cometmq.cli.output import note, print_table
 from cometmq.cli.store import Config, Folder, store
 from cometmq.model.text import plural
 
@@ -58,7 +58,7 @@ def expired(
         ]
     finally:
         opened.close()
-    return Shown(lines_json(ExpiredFile._fields, files), lambda: _print(files))
+    return Shown(files, lambda: _print(files))
 
 
 def _print(files: Sequence[ExpiredFile]) -> None:

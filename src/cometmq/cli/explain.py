@@ -1,7 +1,6 @@
 """`cometmq explain`, `conflicts` and `transactions`: unconsumed messages, conflicts, and discarded half messages."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -63,7 +62,7 @@ def _explanation_json(found: "Explanation") -> dict[str, object]:
     return {
         "answer": found.answer,
         "message": None if found.message is None else message_json(found.message),
-        "findings": [each._asdict() for each in found.findings],
+        "findings": found.findings,
     }
 
 
@@ -90,7 +89,7 @@ async def conflicts(
             notes().print("[dim]The members of every group have the same subscriptions.")
 
     return Shown(
-        [asdict(each) for each in found],
+        found,
         show,
         await missing_with(clients),
         is_finding=bool(found),

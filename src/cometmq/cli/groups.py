@@ -12,7 +12,6 @@ from cometmq.cli.asking import Clients, Shown, ask, changes, table, watches
 from cometmq.cli.options import NAMESERVER_DEFAULT, GroupName, Nameserver, Yes, confirm, keyword
 from cometmq.cli.output import (
     language_name,
-    lines_json,
     note,
     print_table,
     print_totals,
@@ -319,8 +318,8 @@ def group_json(
         "subscriptions": {
             topic: each.expression for topic, each in sorted(state.subscriptions.items())
         },
-        "member_list": lines_json(MemberLine._fields, member_lines(state)),
-        "queues": lines_json(ProgressLine._fields, progress_lines(state)),
+        "member_list": member_lines(state),
+        "queues": progress_lines(state),
         "running": list(running),
     }
 
@@ -370,7 +369,7 @@ def running_json(client_id: str, state: "RunningState") -> dict[str, Any]:
     return {
         **_nothing_said(client_id),
         "settings": dict(sorted(state.properties.items())),
-        "rates": {topic: asdict(each) for topic, each in sorted(state.rates.items())},
+        "rates": dict(sorted(state.rates.items())),
         "queues": queues,
         "threads": state.stacks,
     }
@@ -403,8 +402,8 @@ def _print_running(said: dict[str, Any]) -> None:
     if said["error"]:
         screen().print(f"\n{printable(title)}: {printable(said['error'])}", markup=False)
         return
-    rates = [[topic, *each.values()] for topic, each in said["rates"].items()]
-    _table(title, ["topic", *next(iter(said["rates"].values()), {})], rates)
+    rates = [{"topic": topic, **asdict(each)} for topic, each in said["rates"].items()]
+    _table(title, list(rates[0]) if rates else [], [list(each.values()) for each in rates])
     _table(
         "has", list(said["queues"][0]) if said["queues"] else [], [list(each.values()) for each in said["queues"]]
     )  # fmt: skip

@@ -54,7 +54,7 @@ async def list_values(clients: Clients, namespace: Namespace) -> Shown:
 async def show(clients: Clients, namespace: Namespace, key: Key) -> Shown:
     """Print the value of a key."""
     line = KvLine(namespace, key, await _value(clients, namespace, key))
-    return Shown(line._asdict(), lambda: screen().print(printable(line.value), markup=False))
+    return Shown(line, lambda: screen().print(printable(line.value), markup=False))
 
 
 @kv.command("set")

@@ -30,7 +30,7 @@ from cometmq.cli.options import (
     keyword,
     read_time,
 )
-from cometmq.cli.output import lines_json, note, print_json, print_lines
+from cometmq.cli.output import note, print_json, print_lines
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import is_retry_topic, is_system_group
 from cometmq.model.text import plural, printable
@@ -164,7 +164,7 @@ def _move(
             "the topic has no such queue or broker; cometmq topic queues shows them"
         )
     if as_json:
-        print_json(lines_json(MoveLine._fields, lines))
+        print_json(lines)
     else:
         print_lines(MoveLine._fields, lines)
     if dry_run:

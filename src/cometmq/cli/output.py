@@ -7,7 +7,7 @@ import contextlib
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 from rich.cells import cell_len
@@ -63,9 +63,19 @@ def print_error(text: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a value to stdout as one line of JSON, and flush so that a reader of a pipe gets it immediately."""
-    sys.stdout.write(orjson.dumps(value).decode() + "\n")
+    """Print a value to stdout as one line of JSON, and flush so that a reader of a pipe gets it immediately.
+
+    Named tuples and data classes in it become objects with their fields.
+    """
+    sys.stdout.write(orjson.dumps(value, default=_fields_of).decode() + "\n")
     sys.stdout.flush()
+
+
+def _fields_of(value: Any) -> dict[str, object]:
+    if not hasattr(value, "_asdict"):
+        raise TypeError(f"{type(value).__name__} has no JSON")
+    fields: dict[str, object] = value._asdict()
+    return fields
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -103,13 +113,6 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 def _padded(text: str, width: int, to_right: bool) -> str:
     blank = " " * (width - cell_len(text))
     return blank + text if to_right else text + blank
-
-
-def lines_json(
-    columns: Sequence[str], lines: Iterable[Sequence[object]]
-) -> list[dict[str, object]]:
-    """Return lines, which have a value for each column, as dicts for `print_json`."""
-    return [dict(zip(columns, line, strict=True)) for line in lines]
 
 
 def print_lines(

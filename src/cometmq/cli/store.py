@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cometmq.cli.asking import Shown, prints
-from cometmq.cli.output import note, notes
+from cometmq.cli.output import note, notes, print_json
 from cometmq.cli.store_text import (
     plan_json,
     print_fields,
     print_plan,
-    print_record,
     print_summary,
     print_verdict,
     verdict_json,
@@ -80,8 +79,7 @@ def show_stat(folder: Folder, config: Config = None) -> Shown:
 
     with _found(folder, config) as found:
         summary = summarize(found)
-    rows = [queue._asdict() for queue in summary.queues]
-    return Shown({**summary._asdict(), "queues": rows}, lambda: print_summary(summary))
+    return Shown(summary, lambda: print_summary(summary))
 
 
 @store.command("dump")
@@ -108,6 +106,8 @@ def dump_records(
 
     Damaged bytes are skipped and reported on stderr; status 1 then, unless they only follow the end after a crash.
     """
+    from cometmq.offline.record_text import record_json
+
     with _found(folder, config) as found:
         left, scan = count_max, _scan(found, offset)
         for record in chain.from_iterable(scan):
@@ -116,7 +116,7 @@ def dump_records(
             if as_hex:
                 print_fields(found, record)
             else:
-                print_record(record)
+                print_json(record_json(record))
             left = None if left is None else left - 1
             if left == 0:
                 break

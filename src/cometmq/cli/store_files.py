@@ -306,7 +306,7 @@ def _end(counts: Mapping[str, int], findings: "Iterable[Finding]") -> Shown:
         screen().print(", ".join(f"{count:,} {name}" for name, count in counts.items()))
 
     return Shown(
-        {"counts": dict(counts), "findings": [each._asdict() for each in found]},
+        {"counts": dict(counts), "findings": found},
         show,
         is_finding=bool(found),
     )

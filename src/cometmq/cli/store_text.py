@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from cometmq.cli.output import notes, print_json, print_table, screen
+from cometmq.cli.output import notes, print_table, screen
 from cometmq.model.text import plural, printable, time_text
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def verdict_json(verdict: "StoreVerdict") -> dict[str, object]:
         "indexEntries": verdict.index_entries,
         "errors": verdict.errors,
         "notes": verdict.notes,
-        "findings": [finding._asdict() for finding in verdict.findings],
+        "findings": verdict.findings,
     }
 
 
@@ -97,13 +97,6 @@ def _time(time_ms: int | None) -> str:
     return "-" if time_ms is None else time_text(time_ms)
 
 
-def print_record(record: "Record") -> None:
-    """Print a record of the commit log as one line of JSON."""
-    from cometmq.offline.record_text import record_json
-
-    print_json(record_json(record))
-
-
 def print_fields(found: "FoundStore", record: "Record") -> None:
     """Print a heading and the fields of a record, a line each: physical offset, name, bytes in hexadecimal."""
     from cometmq.offline.record_text import record_fields
@@ -165,12 +158,7 @@ def print_comparison(found: "CopyComparison") -> None:
 
 def plan_json(plan: "RepairPlan") -> dict[str, object]:
     """Return a repair plan as a dict for `print_json`."""
-    damages = [damage._asdict() for damage in plan.damages]
-    return {
-        **plan._asdict(),
-        "damages": damages,
-        "queues": [str(queue) for queue in plan.queues],
-    }
+    return {**plan._asdict(), "queues": [str(queue) for queue in plan.queues]}
 
 
 def print_plan(plan: "RepairPlan") -> None:

@@ -7,7 +7,7 @@ import typer
 from cometmq.cli.asking import Clients, Shown, missing_with, shows, table, watches
 from cometmq.cli.groups import behind_s
 from cometmq.cli.options import AtBroker, TopicName
-from cometmq.cli.output import lines_json, print_totals
+from cometmq.cli.output import print_totals
 from cometmq.cli.topics import topics
 from cometmq.model.errors import BrokerNotFound, BrokerRefused
 from cometmq.model.flags import is_readable, is_writable
@@ -107,7 +107,7 @@ async def stats(clients: Clients, topic: TopicName) -> Shown:
         if groups:
             print_totals(ReaderLine._fields, groups)
 
-    return Shown({**found, "groups": lines_json(ReaderLine._fields, groups)}, show, held.absent)
+    return Shown({**found, "groups": groups}, show, held.absent)
 
 
 @topics.command()

@@ -7,7 +7,7 @@ import typer
 
 from cometmq.cli.asking import Clients, Shown, changes, changes_if_sure, shows, table
 from cometmq.cli.options import AtBroker, TopicName, read_pairs
-from cometmq.cli.output import lines_json, print_table
+from cometmq.cli.output import print_table
 from cometmq.model.flags import is_readable, is_writable
 from cometmq.model.text import plural
 
@@ -146,7 +146,7 @@ async def describe(clients: Clients, topic: TopicName) -> Shown:
         for queue, each in held.queues.items()
     ]
     return Shown(
-        {"topic": topic, "queues": lines_json(QueueLine._fields, lines)},
+        {"topic": topic, "queues": lines},
         lambda: print_table(QueueLine._fields, lines),
         held.absent,
     )

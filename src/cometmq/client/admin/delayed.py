@@ -17,6 +17,7 @@ from cometmq.client.admin.absent import (
     queues_that_answer,
     those_that_answer,
 )
+from cometmq.client.admin.queries import read_range
 from cometmq.client.api.asking import side_by_side
 from cometmq.client.api.broker import BrokerApi
 from cometmq.client.connection.instance import ClientInstance
@@ -225,14 +226,7 @@ class DelayedFinder:
         return min(begin, end), end
 
     async def _read(self, queue: MessageQueue, begin: int, end: int) -> list[StoredMessage]:
-        found: list[StoredMessage] = []
-        offset = begin
-        while offset < end:
-            pull = await self._consumer.fetch(queue, offset)
-            found += (each for each in pull.messages if each.queue_offset < end)
-            if pull.next_offset <= offset:
-                break
-            offset = pull.next_offset
+        found = await read_range(self._consumer, queue, begin, end)
         self._bytes_left -= sum(map(_size, found))
         return found
 

@@ -10,9 +10,8 @@ from cometmq.client.admin.explain import Explainer, Explanation
 from cometmq.client.admin.groups import AsyncGroupAdmin
 from cometmq.client.admin.letters import REPLAY_OF, place_text
 from cometmq.client.admin.noun import AsyncNoun
-from cometmq.client.admin.queries import MessageQueries, is_offset_message_id
+from cometmq.client.admin.queries import MessageQueries, is_offset_message_id, read_range
 from cometmq.client.api.messages import ALL_TIME, MessageApi
-from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
 from cometmq.client.producer.producer import AsyncProducer
 from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
@@ -122,9 +121,9 @@ class AsyncMessageAdmin(AsyncNoun):
         """Return the messages at an offset of a topic, one from each queue that has it; raise TopicNotFound without a route."""
         async with self._consumer() as consumer:
             queues = await consumer.queues(self._full(topic))
-            read = (_read(consumer, queue, offset, 1) for queue in queues)
+            read = (read_range(consumer, queue, offset, offset + 1) for queue in queues)
             found = chain.from_iterable(await asyncio.gather(*read))
-        return [self._short_message(each) for each in found if each.queue_offset == offset]
+        return [*map(self._short_message, found)]
 
     async def since(
         self, topic: str, time_ms: int, *, count_max: int, queue_id: int | None = None
@@ -144,7 +143,7 @@ class AsyncMessageAdmin(AsyncNoun):
 
             async def read(queue: MessageQueue) -> list[StoredMessage]:
                 begin = await consumer.offset_by_time(queue, time_ms)
-                return await _read(consumer, queue, begin, count_max)
+                return await read_range(consumer, queue, begin, begin + count_max)
 
             queues = await consumer.queues(self._full(topic))
             wanted = [each for each in queues if queue_id in (None, each.queue_id)]
@@ -329,17 +328,3 @@ class AsyncMessageAdmin(AsyncNoun):
         if self._namespace is NO_NAMESPACE:
             return message
         return replace(message, queue=self._namespace.unwrap_queue(message.queue))
-
-
-async def _read(
-    consumer: AsyncPullConsumer, queue: MessageQueue, offset: int, count: int
-) -> list[StoredMessage]:
-    """Return up to `count` messages of a queue from an offset on."""
-    found: list[StoredMessage] = []
-    while len(found) < count:  # A broker returns at most 32 at a time by default.
-        pull = await consumer.fetch(queue, offset, max_count=count - len(found))
-        if pull.next_offset == offset:
-            break
-        found += pull.messages
-        offset = pull.next_offset
-    return found

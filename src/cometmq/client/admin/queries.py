@@ -8,6 +8,7 @@ import asyncio
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.messages import ALL_TIME, MessageApi
 from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
 from cometmq.client.consumer.pull.received import UnpackedRoom, unpack
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import decode_message_id
@@ -20,6 +21,8 @@ from cometmq.model.queue import MessageQueue
 BODY_SIZE_MAX = (
     64 << 20
 )  # Of a decompressed body, bytes; a record has at most a frame's 16 MiB.
+
+_PULLED_MAX = 32  # A broker returns at most so many messages at a time by default.
 
 ANSWER_SIZE_MAX = 256 << 20  # All decompressed bodies of an answer, bytes.
 
@@ -113,6 +116,20 @@ def is_offset_message_id(message_id: str) -> bool:
     except CodecError:
         return False
     return True
+
+
+async def read_range(
+    consumer: AsyncPullConsumer, queue: MessageQueue, begin: int, end: int
+) -> list[StoredMessage]:
+    """Return the messages of a queue from the offset `begin` up to, but not including, `end`, as far as there are any."""
+    found: list[StoredMessage] = []
+    while begin < end:
+        pull = await consumer.fetch(queue, begin, max_count=min(end - begin, _PULLED_MAX))
+        found += (each for each in pull.messages if each.queue_offset < end)
+        if pull.next_offset <= begin:
+            break
+        begin = pull.next_offset
+    return found
 
 
 def _unpack_all(content: bytes, broker_name: str, address: str) -> list[StoredMessage]:

@@ -1,6 +1,7 @@
 """Transactions, as `AsyncAdmin.transactions`: half messages that brokers gave up."""
 
 from cometmq.client.admin.noun import AsyncNoun
+from cometmq.client.admin.queries import read_range
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import decode_message_id
 from cometmq.model.errors import TopicNotFound
@@ -27,9 +28,6 @@ class AsyncTransactionAdmin(AsyncNoun):
             except TopicNotFound:
                 return found  # Brokers create the topic with its first message.
             for queue in queues:
-                offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
-                while offset < end:
-                    pull = await consumer.fetch(queue, offset)
-                    found += pull.messages
-                    offset = pull.next_offset
+                first, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
+                found += await read_range(consumer, queue, first, end)
         return found
