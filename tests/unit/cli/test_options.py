@@ -9,7 +9,11 @@ from cometmq.cli.options import read_pairs, read_start
 
 
 def test_properties_are_name_and_value_and_the_value_may_hold_an_equals_sign() -> None:
-    assert read_pairs(["a=1", "b=x=y", "c="], option="--property") == {"a": "1", "b": "x=y", "c": ""}
+    assert read_pairs(["a=1", "b=x=y", "c="], option="--property") == {
+        "a": "1",
+        "b": "x=y",
+        "c": "",
+    }
 
 
 @pytest.mark.parametrize("pair", ["a", "=1", ""])

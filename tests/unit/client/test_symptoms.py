@@ -25,9 +25,9 @@ from cometmq.admin import (
     Symptom,
     grouped_symptoms,
 )
-from cometmq.client.admin.letters import DeadLetterCount
 from cometmq.client.admin.facts import CASES, ClusterFacts, StuckMember
 from cometmq.client.admin.group_symptoms import stuck_members
+from cometmq.client.admin.letters import DeadLetterCount
 from cometmq.client.admin.symptoms import broker_now_ms, symptoms_of
 from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.ha_status import STOPPED_WORDS

@@ -1,4 +1,4 @@
-"""The dashboard's replication page: each master and slave with its copy's position in the log, or an error."""
+"""The dashboard's replication page: each master and slave with the state of its copy of the log."""
 
 from starlette.responses import Response
 
@@ -6,12 +6,12 @@ from cometmq.dashboard.page_request import Page, PageRequest
 
 
 async def show_replicas(request: PageRequest) -> Response:
-    """Query the registered members of all broker groups; return the HTML page with their replication status or errors."""
+    """Query the registered members of all broker groups; return the HTML page with the states of their copies of the log."""
     return request.page(
         "replicas.html",
         "Replication",
         section="replicas",
-        replicas=await request.admin.brokers.replicas(),
+        copies=await request.admin.brokers.copies(),
         absent=[str(each) for each in await request.admin.brokers.missing()],
     )
 
