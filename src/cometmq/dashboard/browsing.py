@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cometmq import AsyncPullConsumer, MessageQueue, StoredMessage
 from cometmq.dashboard.bodies import body_line
-from cometmq.dashboard.paging import check_page, last_page
+from cometmq.dashboard.paging import TablePage, check_page, last_page
 
 ROWS = 20
 _BYTES_MAX = 32 << 20
@@ -40,24 +40,6 @@ class QueueSlice(NamedTuple):
     end: int
 
 
-class MessagePage(NamedTuple):
-    """The rows of one page of a list of messages.
-
-    Attributes:
-        rows: Its messages, sorted by store time, newest first.
-        total: Number of messages on all pages, with those that cannot be read.
-        page: Number of this page, from 1.
-        last: Number of the last page.
-        missing: Number of this page's messages that could not be read: for example deleted, or too large together.
-    """
-
-    rows: list[MessageRow]
-    total: int
-    page: int
-    last: int
-    missing: int
-
-
 def row_of(message: StoredMessage, *, is_deleted: bool = False) -> MessageRow:
     """Return the row of a message in a list, without its whole body."""
     line, size = body_line(message.body), len(message.body)
@@ -66,7 +48,7 @@ def row_of(message: StoredMessage, *, is_deleted: bool = False) -> MessageRow:
 
 async def browse(
     puller: AsyncPullConsumer, topic: str, from_ms: int | None, until_ms: int | None, page: int
-) -> MessagePage:
+) -> TablePage[MessageRow]:
     """Read one page of a topic's messages stored from `from_ms` to `until_ms` (ms since 1970, included; None: any).
 
     Raises:
@@ -82,7 +64,7 @@ async def browse(
 
 async def browse_slices(
     puller: AsyncPullConsumer, slices: Sequence[QueueSlice], page: int
-) -> MessagePage:
+) -> TablePage[MessageRow]:
     """Read one page of the messages in these ranges of offsets; its rows are sorted by store time, newest first.
 
     Raises:
@@ -98,7 +80,7 @@ async def browse_slices(
         key=lambda each: (each.message.stored_ms, each.message.queue_offset), reverse=True
     )
     missing = sum(each.end - each.begin for each in wanted) - len(rows)
-    return MessagePage(rows, total, page, last, missing)
+    return TablePage(rows, page, last, total, missing)
 
 
 async def time_slice(

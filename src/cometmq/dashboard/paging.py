@@ -16,13 +16,15 @@ class TablePage(NamedTuple, Generic[Row]):
         rows: Rows of this page.
         page: Number of this page, from 1.
         last: Number of the last page; at least 1.
-        total: Number of rows in the whole list.
+        total: Number of rows in the whole list; of messages with those that cannot be read.
+        missing: Number of this page's messages that could not be read: for example deleted, or too large together.
     """
 
     rows: Sequence[Row]
     page: int
     last: int
     total: int
+    missing: int = 0
 
 
 def last_page(count: int, rows: int) -> int:

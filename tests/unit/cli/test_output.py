@@ -8,6 +8,7 @@ from rich.console import Console
 
 from cometmq.cli import output
 from cometmq.model.message import StoredMessage
+from cometmq.model.message_json import message_json
 from cometmq.model.queue import MessageQueue
 
 
@@ -67,7 +68,7 @@ def test_no_property_can_steer_the_terminal() -> None:
 
 
 def test_json_holds_everything_and_is_json(capsys: pytest.CaptureFixture[str]) -> None:
-    output.print_json(output.message_json(stored(colour="blue")))
+    output.print_json(message_json(stored(colour="blue")))
     printed = orjson.loads(capsys.readouterr().out)
     assert printed == {
         "topic": "orders",
@@ -87,7 +88,7 @@ def test_json_holds_everything_and_is_json(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_body_that_is_no_text_is_hexadecimal_in_json() -> None:
-    printed = output.message_json(stored(body=b"\xff\x00"))
+    printed = message_json(stored(body=b"\xff\x00"))
     assert printed["bodyHex"] == "ff00"
     assert "body" not in printed
 

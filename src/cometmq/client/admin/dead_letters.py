@@ -6,7 +6,7 @@ from cometmq.client.admin.absent import missing_brokers, silent_broker
 from cometmq.client.admin.ledger_topic import LedgerTopic
 from cometmq.client.admin.letters import DeadLetterCount, DeadLetterFilter, place_text
 from cometmq.client.admin.noun import AsyncNoun
-from cometmq.client.admin.replay import Replay, ReplayPlan, ReplayResult, id_of
+from cometmq.client.admin.replay import Replay, ReplayResult, id_of
 from cometmq.client.admin.states import TopicState
 from cometmq.client.admin.topics import AsyncTopicAdmin
 from cometmq.client.api.asking import all_of, side_by_side
@@ -62,7 +62,7 @@ class AsyncDeadLetterAdmin(AsyncNoun):
             RequestError: The name of the group is too long for the topic of the ledger.
             CometError: The ledger cannot be read or written.
         """
-        run = Replay(self._live, ReplayPlan(self._full(group)), _ignore)
+        run = Replay(self._live, self._full(group), _ignore)
         return await run.these(letters, again=again)
 
     async def replay_all(
@@ -93,7 +93,9 @@ class AsyncDeadLetterAdmin(AsyncNoun):
         """
         full, to_topic = self._full(group), to_topic and self._full(to_topic)
         await self._check(full)  # Without dead letters no ledger is created.
-        run = Replay(self._live, ReplayPlan(full, to_topic, rate, is_dry), on_wait or _ignore)
+        run = Replay(
+            self._live, full, on_wait or _ignore, to_topic=to_topic, rate=rate, is_dry=is_dry
+        )
         return await run.all(self.read(group, wanted, on_unreadable=run.fail))
 
     async def read(

@@ -35,6 +35,8 @@ class LedgerTopic:
 
     Attributes:
         state: State after the entries that were read.
+        encoder: Encodes what is sent, entries and copies of dead letters.
+        sender: Sends it, in at most 8 s.
 
     Args:
         group: Group of the dead letters.
@@ -53,8 +55,8 @@ class LedgerTopic:
         self._instance = instance
         settings = ProducerSettings(send_timeout_ms=_SEND_TIMEOUT_MS)
         ids = make_unique_ids(instance.ip, instance.clock, instance.chance)
-        self._encoder = SendEncoder(INNER_PRODUCER_GROUP, settings, instance.clock, ids)
-        self._sender = EncodedSender(instance, settings)
+        self.encoder = SendEncoder(INNER_PRODUCER_GROUP, settings, instance.clock, ids)
+        self.sender = EncodedSender(instance, settings)
         self._offsets = OffsetApi(instance)
         self._queue: MessageQueue | None = None
         self._reader: AsyncQueueReader | None = None
@@ -93,8 +95,8 @@ class LedgerTopic:
         assert self._queue is not None, "a dry run writes nothing"
         content = encode_entry(entry)
         self._own = content, entry
-        encoded = self._encoder.pack(Message(self._topic, content))
-        result = await self._sender.start(encoded, only(self._queue, self._topic), None)
+        encoded = self.encoder.pack(Message(self._topic, content))
+        result = await self.sender.start(encoded, only(self._queue, self._topic), None)
         while self._next <= result.queue_offset:
             await self.read()
 

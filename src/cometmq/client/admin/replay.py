@@ -16,19 +16,14 @@ from cometmq.client.admin.replay_ledger import Claim, ClaimEnd, LetterId, places
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
-from cometmq.client.identity import make_unique_ids
-from cometmq.client.producer.encoded_send import SendEncoder
-from cometmq.client.producer.sender import EncodedSender
 from cometmq.client.results import SendResult
-from cometmq.client.settings import ProducerSettings
 from cometmq.model.errors import BrokerRefused, CometError, MessageError, TopicNotFound
 from cometmq.model.message import StoredMessage
-from cometmq.model.names import INNER_PRODUCER_GROUP, TOOLS_GROUP
+from cometmq.model.names import TOOLS_GROUP
 
 _BATCH_MAX = 2_000
-# Of a claim: the time until the last send starts, and the timeout of a send. Together they are less than a lease.
+# Of a claim: the time until the last send starts; with the timeout of a send (`ledger_topic`) it is less than a lease.
 _SEND_SECONDS_MAX = 8.0
-_SEND_TIMEOUT_MS = 8_000
 # With a rate limit: maximum time lost by claiming and reading that is made up for.
 _CATCH_UP_SECONDS = 0.25
 _HELD = "another run has reserved it and may be sending it; try again in 20 s"
@@ -55,39 +50,37 @@ class ReplayResult:
     reasons: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayPlan:
-    """The parameters of a replay.
+class Replay:
+    """A run of a replay.
 
-    Attributes:
+    Args:
+        instance: Connections to the cluster.
         group: Group of the dead letters.
+        say: Called with a text when the run first waits for another one.
         to_topic: Target topic; None: the original topic of each dead letter.
         rate: Maximum number of messages per second; None: no limit.
         is_dry: Whether only to count.
     """
 
-    group: str
-    to_topic: str | None = None
-    rate: float | None = None
-    is_dry: bool = False
-
-
-class Replay:
-    """A run of a replay with the parameters `plan`; it calls `say` with a text when it first waits for another run."""
-
     def __init__(
-        self, instance: ClientInstance, plan: ReplayPlan, say: Callable[[str], None]
+        self,
+        instance: ClientInstance,
+        group: str,
+        say: Callable[[str], None],
+        *,
+        to_topic: str | None = None,
+        rate: float | None = None,
+        is_dry: bool = False,
     ) -> None:
         self.result = ReplayResult()
-        self._plan = plan
-        self._say = say
         self._instance = instance
+        self._group = group
+        self._say = say
+        self._to_topic = to_topic
+        self._rate = rate
+        self._is_dry = is_dry
         self._queries = MessageQueries(instance)
-        settings = ProducerSettings(send_timeout_ms=_SEND_TIMEOUT_MS)
-        ids = make_unique_ids(instance.ip, instance.clock, instance.chance)
-        self._encoder = SendEncoder(INNER_PRODUCER_GROUP, settings, instance.clock, ids)
-        self._sender = EncodedSender(instance, settings)
-        self._ledger = LedgerTopic(instance, plan.group)
+        self._ledger = LedgerTopic(instance, group)
         self._run = f"{instance.chance.getrandbits(64):016x}"
         self._claims = 0
         self._is_waiting = False
@@ -105,7 +98,7 @@ class Replay:
             CodecError: An answer or an entry of the ledger cannot be decoded.
         """
         async with AsyncQueueReader(group=TOOLS_GROUP, instance=self._instance) as reader:
-            await self._ledger.open(reader, is_made=not self._plan.is_dry)
+            await self._ledger.open(reader, is_made=not self._is_dry)
             held: list[StoredMessage] = []
             async for batch in self._batches(letters):
                 held += await self._replay(batch)
@@ -143,7 +136,7 @@ class Replay:
     async def _batches(
         self, letters: AsyncIterator[StoredMessage]
     ) -> AsyncIterator[list[StoredMessage]]:
-        rate = self._plan.rate
+        rate = self._rate
         size = _BATCH_MAX if rate is None else max(1, min(_BATCH_MAX, int(rate * 2)))
         batch: list[StoredMessage] = []
         async for letter in letters:
@@ -158,7 +151,7 @@ class Replay:
             yield batch
 
     def _target(self, letter: StoredMessage) -> str | None:
-        return self._plan.to_topic or dead_letter_origin(letter)
+        return self._to_topic or dead_letter_origin(letter)
 
     async def _replay(self, batch: Sequence[StoredMessage]) -> list[StoredMessage]:
         """Send, or in a dry run count, the letters not sent yet; return those claimed by others or left for lack of time."""
@@ -166,7 +159,7 @@ class Replay:
         by_id = {id_of(letter): letter for letter in batch}
         open_ = {each: letter for each, letter in by_id.items() if each not in ledger.done}
         self.result.before += len(by_id) - len(open_)
-        if self._plan.is_dry:
+        if self._is_dry:
             for letter in open_.values():
                 self._count(letter)
             return []
@@ -207,7 +200,7 @@ class Replay:
                     id_of(each),
                     self._target(each) or "",
                     each.message_id,
-                    place_of(each, self._plan.group),
+                    place_of(each, self._group),
                 )
                 for each in letters
             ],
@@ -228,13 +221,15 @@ class Replay:
                 break
             await self._pace()
             try:
-                own = {REPLAY_OF: place_of(letter, self._plan.group)}
-                encoded = self._encoder.pack_copy(letter, self._target(letter) or "", own)
+                own = {REPLAY_OF: place_of(letter, self._group)}
+                encoded = self._ledger.encoder.pack_copy(
+                    letter, self._target(letter) or "", own
+                )
             except MessageError as error:
                 self._refuse(letter, error)
                 unsent.append(letter)
                 continue
-            started.append((letter, self._sender.start(encoded, None, None)))
+            started.append((letter, self._ledger.sender.start(encoded, None, None)))
         await asyncio.gather(*(future for _, future in started), return_exceptions=True)
         for letter, future in started:
             failure = future.exception()
@@ -250,11 +245,11 @@ class Replay:
         return unsent, unsure
 
     async def _pace(self) -> None:
-        if self._plan.rate is None:
+        if self._rate is None:
             return
         now = self._instance.clock.monotonic()
         earliest = now - _CATCH_UP_SECONDS if self._due else now
-        self._due = max(self._due, earliest) + 1 / self._plan.rate
+        self._due = max(self._due, earliest) + 1 / self._rate
         if self._due - now > 0.005:
             await asyncio.sleep(self._due - now)
 
