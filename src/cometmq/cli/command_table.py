@@ -38,9 +38,8 @@ class Entry(NamedTuple):
             import_module(f"cometmq.cli.{module}")
         if not isinstance(found, typer.Typer):
             app.command(name, context_settings=dict(self.context))(found)
-        elif (
-            found.registered_callback
-        ):  # It has its own help, and does something without a command.
+        elif found.registered_callback:
+            # It has its own help, and does something without a command.
             app.add_typer(found, name=name)
         else:
             app.add_typer(found, name=name, help=self.help, no_args_is_help=True)

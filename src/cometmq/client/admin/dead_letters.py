@@ -257,8 +257,7 @@ class AsyncDeadLetterAdmin(AsyncNoun):
 
 
 def _count(group: str, state: TopicState) -> DeadLetterCount:
-    last_ms = max((each.updated_ms for each in state.queues.values()), default=0)
-    return DeadLetterCount(group, state.messages.known, last_ms, state.absent)
+    return DeadLetterCount(group, state.messages.known, state.last_ms, state.absent)
 
 
 def _ignore(_text: str) -> None:

@@ -139,6 +139,11 @@ class TopicState:
     absent: tuple[AbsentBroker, ...] = ()
 
     @property
+    def last_ms(self) -> int:
+        """The store time of the last message in `queues`, ms since 1970; 0 if there is none or it is unknown."""
+        return max((each.updated_ms for each in self.queues.values()), default=0)
+
+    @property
     def messages(self) -> Total:
         """The number of messages in `queues`, as a `Total` whose reasons name the brokers that are not counted."""
         held = sum(each.message_count for each in self.queues.values())

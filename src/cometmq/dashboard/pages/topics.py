@@ -64,8 +64,7 @@ class TopicRow(NamedTuple):
     @property
     def updated_ms(self) -> int:
         """Store time of the topic's last message, ms since 1970; 0 if there is none or it is unknown."""
-        queues = self.stats.queues.values() if self.stats else ()
-        return max((each.updated_ms for each in queues), default=0)
+        return self.stats.last_ms if self.stats else 0
 
 
 # Keys to sort topics by; topics with the same key, and those without a state, are sorted by name.

@@ -4,11 +4,12 @@ Every broker has its own users, so pages name the brokers of each value, and cha
 shows a password, and the dashboard does not store one that is typed into a form here, but sends it to the brokers.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from starlette.responses import Response
 
-from cometmq.admin import AccountsReport, EntryLine, UserLine
+from cometmq.admin import AccountsReport, UserLine
 from cometmq.dashboard.inputs import (
     FormRefused,
     PageMissing,
@@ -40,7 +41,7 @@ async def show_users(request: PageRequest) -> Response:
         section="users",
         part=table_page(users, page_of(request.fields)),
         find=find,
-        counts=_entry_counts(told.entries),
+        counts=Counter(each.user for each in told.entries),
         refusals=told.refusals,
         is_told=bool(told.users),
     )
@@ -211,13 +212,6 @@ def _one_of(request: PageRequest, field: str, known: Sequence[str]) -> str:
     if value not in known:
         raise WrongInput(f"{field}: {in_quotes(value, 40)} is not one of {', '.join(known)}.")
     return value
-
-
-def _entry_counts(entries: Sequence[EntryLine]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for each in entries:
-        counts[each.user] = counts.get(each.user, 0) + 1
-    return counts
 
 
 def _fingerprint(users: Sequence[UserLine]) -> str:
