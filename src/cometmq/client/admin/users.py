@@ -115,17 +115,22 @@ class AsyncUserAdmin(AsyncNoun):
         return is_new
 
     async def delete(self, name: str) -> list[str]:
-        """Delete a user and its policies at every registered broker; raise CometError if some fail or do not know the user."""
+        """Delete a user and its policies at every registered broker; raise CometError if some fail, or none knows the user."""
+        is_known = False
 
         async def work(address: str) -> None:
+            nonlocal is_known
             # A broker would report success for an unknown user.
-            if name not in {each.name for each in await self._api.users(address)}:
-                raise CometError(
-                    f"user {in_quotes(name)} does not exist; cometmq acl users lists the users"
-                )
-            await self._api.delete(address, name)
+            if name in {each.name for each in await self._api.users(address)}:
+                is_known = True
+                await self._api.delete(address, name)
 
-        return await self._all(work)
+        done = await self._all(work)
+        if not is_known:
+            raise CometError(
+                f"user {in_quotes(name)} does not exist; cometmq acl users lists the users"
+            )
+        return done
 
     async def put_entry(
         self,

@@ -47,7 +47,7 @@ class UserAdmin(BlockingNoun[AsyncUserAdmin]):
         return result
 
     def delete(self, name: str) -> list[str]:
-        """Delete a user and its policies at every registered broker; raise CometError if some fail or do not know the user."""
+        """Delete a user and its policies at every registered broker; raise CometError if some fail, or none knows the user."""
         result: list[str] = self._portal.call(self._client.delete, name)
         return result
 

@@ -36,7 +36,7 @@ async def show_messages(request: PageRequest) -> Response:
     fields = request.fields
     by = text_of(fields, "by") or BY_TIME
     topic = text_of(fields, "topic")
-    rows: list[MessageRow] = []
+    rows: Sequence[MessageRow] = []
     browsed = None
     until_ms = None
     if by == BY_TIME and topic:
