@@ -7,6 +7,7 @@ from typer.main import get_command
 
 from cometmq.cli.__main__ import app
 from tests.support import json_tables
+from tools import json_page
 
 # Their file or output is JSON without being asked for.
 ALWAYS = {"offset export", "dlq export"}
@@ -33,3 +34,7 @@ def test_each_command_that_prints_json_has_its_fields_on_the_page() -> None:
         for name in line.removeprefix("## ").replace("`", "").split(", ")
     }
     assert sections == set(commands()) | ALWAYS
+
+
+def test_the_tables_of_classes_are_made_of_their_docstrings() -> None:
+    assert json_page.main(["--check"]) == 0

@@ -19,7 +19,13 @@ _HOUR_MS = 3_600_000
 
 
 class ExpiredFile(NamedTuple):
-    """A file that a broker would delete: path, disk space that this frees (`bytes`), and reason."""
+    """A file that a broker would delete.
+
+    Attributes:
+        file: Path of the file.
+        bytes: Disk space that this frees, bytes.
+        because: The reason.
+    """
 
     file: str
     bytes: int

@@ -64,7 +64,13 @@ class ReaderLine(NamedTuple):
 
 
 class PermLine(NamedTuple):
-    """The permission of a topic at a broker."""
+    """The permission of a topic at a broker.
+
+    Attributes:
+        broker: Name of the broker.
+        read: Whether the topic may be consumed there.
+        write: Whether it may be sent to there.
+    """
 
     broker: str
     read: bool

@@ -53,7 +53,15 @@ class TopicLine(NamedTuple):
 
 
 class QueueLine(NamedTuple):
-    """A queue of a topic: its first offset, next offset, and number of messages."""
+    """A queue of a topic.
+
+    Attributes:
+        broker: Broker of the queue.
+        queue: Queue id.
+        first: Offset of its first message.
+        next: Offset of its next message.
+        messages: Number of messages in it.
+    """
 
     broker: str
     queue: int

@@ -32,6 +32,7 @@ class EntryLine(NamedTuple):
     """An entry of a user's policies, with the brokers that have it.
 
     Attributes:
+        user: Name (access key).
         policy: Custom, or Default, which applies if no entry of Custom matches.
         resource: The resource, such as a topic.
         actions: Actions on the resource.
