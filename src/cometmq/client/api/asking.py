@@ -1,12 +1,12 @@
-"""The basis of typed requests to brokers: the interface of a client that sends them, and helpers for many requests."""
+"""The basis of typed requests to brokers: their base class, and helpers for many requests."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from cometmq.codec.fields import decode_fields
+from cometmq.codec.fields import decode_fields, encode_fields
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import ResponseCode
+from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import (
     BrokerRefused,
     CodecError,
@@ -18,50 +18,15 @@ from cometmq.model.errors import (
 from cometmq.model.queue import MessageQueue
 from cometmq.net.channel import Channel
 
+if TYPE_CHECKING:
+    from cometmq.client.connection.instance import ClientInstance
+
 Subject = TypeVar("Subject")
 Value = TypeVar("Value")
 Header = TypeVar("Header")
 
 # Concurrent requests: 1,000 queues take two rounds, and a broker receives at most 512 x 300 bytes at a time.
 AT_ONCE = 512
-
-
-class BrokerAsker(Protocol):
-    """Interface of a client that can send requests to brokers."""
-
-    async def ask(
-        self, address: str, command: Command, *, timeout_ms: float | None = None
-    ) -> Command:
-        """Send a request to a broker and return its answer.
-
-        Raises BrokerRefused for an error answer, NetError or CodecError without a valid answer, ClientClosed after `close`.
-        """
-        ...
-
-
-class QueueAsker(BrokerAsker, Protocol):
-    """Interface of a client that can send requests and find the brokers of queues."""
-
-    async def broker_of(self, queue: MessageQueue) -> str:
-        """Return the address of a queue's broker, usually that of the master.
-
-        Raises BrokerNotFound if no route has the broker. If the topic's route must be fetched: TopicNotFound, NetError if
-        no nameserver answers, BrokerRefused or CodecError if the first that answers refuses or its route is invalid.
-        """
-        ...
-
-    async def tell(self, address: str, command: Command) -> None:
-        """Send a one-way request, which is not answered; raise NetError if the broker cannot be reached."""
-        ...
-
-    async def channel_of(self, queue: MessageQueue) -> Channel:
-        """Return the connection to a queue's broker; raise the errors of `broker_of`, or NetError if it is unreachable."""
-        ...
-
-    @property
-    def request_timeout_ms(self) -> int:
-        """The time to wait for the answer to a request that the broker does not hold, ms."""
-        ...
 
 
 def read_fields(header: type[Header], answer: Command, what: str) -> Header:
@@ -138,7 +103,7 @@ def all_of(answers: Iterable[Value | CometError]) -> list[Value]:
 
 
 async def ask_each(
-    finds: QueueAsker, asked: Sequence[tuple[MessageQueue, Command]]
+    finds: "ClientInstance", asked: Sequence[tuple[MessageQueue, Command]]
 ) -> list[Command | CometError]:
     """Send each request to its queue's broker, at most 512 at a time; return an answer or CometError for each, in order."""
     # One queue represents all queues of its topic at its broker.
@@ -157,6 +122,36 @@ async def ask_each(
             each.outcome() if isinstance(each, _Started) else each for each in under_way
         ]
     return answers
+
+
+class BrokerRequests:
+    """The base of typed requests to one broker; methods raise BrokerRefused, NetError and CodecError."""
+
+    def __init__(self, asks: "ClientInstance") -> None:
+        self._asks = asks
+
+    async def _ask(
+        self,
+        address: str,
+        code: RequestCode,
+        header: object = None,
+        *,
+        body: bytes = b"",
+        timeout_ms: float | None = None,
+    ) -> Command:
+        fields = {} if header is None else encode_fields(header)
+        command = Command(code, fields=fields, body=body)
+        return await self._asks.ask(address, command, timeout_ms=timeout_ms)
+
+
+async def unless(codes: Container[int], asked: Awaitable[Value]) -> Value | None:
+    """Return the result of a request, or None if it is refused with one of these codes."""
+    try:
+        return await asked
+    except BrokerRefused as refused:
+        if refused.code in codes:
+            return None
+        raise
 
 
 class _Started(NamedTuple):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from cometmq.client.answer_bodies import read_body
-from cometmq.client.api.asking import BrokerAsker, read_fields
+from cometmq.client.api.asking import BrokerRequests, read_fields, unless
 from cometmq.codec.bodies.assignment import RequestModeConfig, encode_request_mode
 from cometmq.codec.bodies.conflicts import Conflict, decode_conflicts
 from cometmq.codec.bodies.connection import (
@@ -40,7 +40,6 @@ from cometmq.codec.bodies.stats import (
 )
 from cometmq.codec.bodies.topic_config import decode_topic_config, decode_topic_table
 from cometmq.codec.bodies.topic_list import decode_topic_list
-from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.client import (
     ConsumerGroupRequest,
     MaybeGroupRequest,
@@ -60,7 +59,6 @@ from cometmq.codec.headers.replication import RoleChange, RoleChanged
 from cometmq.codec.headers.topic import CreateTopic, DeleteGroup, GroupRequest, TopicRequest
 from cometmq.codec.headers.transaction import ResumeCheck
 from cometmq.codec.java_properties import decode_java_properties, encode_properties_text
-from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import BrokerRefused, SettingsError
 from cometmq.model.group import GroupConfig
@@ -97,11 +95,8 @@ class SettingsReport(NamedTuple):
     set_keys: frozenset[str] | None = None
 
 
-class BrokerApi:
+class BrokerApi(BrokerRequests):
     """Sends administrative requests, each to one broker; methods raise BrokerRefused, NetError and CodecError."""
-
-    def __init__(self, asks: BrokerAsker) -> None:
-        self._asks = asks
 
     # --- broker
 
@@ -117,12 +112,12 @@ class BrokerApi:
         return await self._runtime(address)
 
     async def _runtime(self, address: str) -> dict[str, str]:
-        answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_RUNTIME_INFO))
+        answer = await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
         return await read_body(decode_kv_table, answer.body, f"the numbers of {address}")
 
     async def settings(self, address: str) -> SettingsReport:
         """Return a `SettingsReport` with the effective settings that a broker reports."""
-        answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_CONFIG))
+        answer = await self._ask(address, RequestCode.GET_BROKER_CONFIG)
         changed, told = answer.fields.get(CHANGED_KEYS, ""), answer.fields.get(SET_KEYS)
         return SettingsReport(
             decode_java_properties(answer.body),
@@ -133,13 +128,15 @@ class BrokerApi:
     async def change_settings(self, address: str, values: Mapping[str, str]) -> None:
         """Change settings of a running broker; a CometMQ broker changes all of them or none."""
         body = encode_properties_text(values)
-        command = Command(RequestCode.UPDATE_BROKER_CONFIG, body=body)
-        await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
+        await self._ask(
+            address, RequestCode.UPDATE_BROKER_CONFIG, body=body, timeout_ms=_CHANGE_TIMEOUT_MS
+        )
 
     async def change_role(self, address: str, wish: RoleChange) -> RoleChanged:
         """Make a CometMQ broker a master or a slave; return its new id and its log's end when the change is complete."""
-        command = Command(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, fields=encode_fields(wish))
-        answer = await self._asks.ask(address, command, timeout_ms=_ROLE_TIMEOUT_MS)
+        answer = await self._ask(
+            address, RequestCode.NOTIFY_BROKER_ROLE_CHANGED, wish, timeout_ms=_ROLE_TIMEOUT_MS
+        )
         return read_fields(RoleChanged, answer, f"the answer of {address} about its role")
 
     async def stats(self, address: str, name: str, key: str) -> StatsWindows:
@@ -231,7 +228,7 @@ class BrokerApi:
 
     async def topics(self, address: str) -> dict[str, TopicConfig]:
         """Return the settings of all topics at a broker, by name."""
-        answer = await self._asks.ask(address, Command(RequestCode.GET_ALL_TOPIC_CONFIG))
+        answer = await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
         table = await read_body(decode_topic_table, answer.body, f"the topics of {address}")
         return dict(table.topics)
 
@@ -260,8 +257,8 @@ class BrokerApi:
             if known.get(key) != value
         }
         changes.update((f"-{key}", "") for key in known.keys() - group.attributes.keys())
-        command = Command(code, body=encode_group_config(replace(group, attributes=changes)))
-        await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
+        body = encode_group_config(replace(group, attributes=changes))
+        await self._ask(address, code, body=body, timeout_ms=_CHANGE_TIMEOUT_MS)
 
     async def change_group(
         self, address: str, group: str, changes: Mapping[str, Any]
@@ -285,22 +282,19 @@ class BrokerApi:
 
     async def groups(self, address: str) -> dict[str, GroupConfig]:
         """Return the settings of all consumer groups of a broker, by name."""
-        command = Command(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        answer = await self._asks.ask(address, command)
+        answer = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         table = await read_body(decode_group_table, answer.body, f"the groups of {address}")
         return dict(table.groups)
 
     async def ha_status(self, address: str) -> HaStatus:
         """Return the replication status of a broker: the slaves of a master, or the progress of a slave."""
-        answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_HA_STATUS))
+        answer = await self._ask(address, RequestCode.GET_BROKER_HA_STATUS)
         return await read_body(decode_ha_status, answer.body, f"the copies of {address}")
 
     async def set_request_mode(self, address: str, config: RequestModeConfig) -> None:
         """Set whether a group pulls or pops a topic; this concerns members whose queues are assigned by brokers."""
-        command = Command(
-            RequestCode.SET_MESSAGE_REQUEST_MODE, body=encode_request_mode(config)
-        )
-        await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
+        code, body = RequestCode.SET_MESSAGE_REQUEST_MODE, encode_request_mode(config)
+        await self._ask(address, code, body=body, timeout_ms=_CHANGE_TIMEOUT_MS)
 
     async def topics_of_group(self, address: str, group: str) -> tuple[str, ...]:
         """Return the names of the topics in which a group has offsets at a broker."""
@@ -336,13 +330,9 @@ class BrokerApi:
         Returns the new offset of each queue; None if only members could apply the reset and none is connected.
         """
         header = ResetOffsetRequest(topic, group, timestamp_ms)
-        try:
-            answer = await self._ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
-        except BrokerRefused as refused:
-            if refused.code == ResponseCode.CONSUMER_NOT_ONLINE:
-                return None
-            raise
-        return decode_queue_offsets(answer.body)
+        asked = self._ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+        answer = await unless((ResponseCode.CONSUMER_NOT_ONLINE,), asked)
+        return answer and decode_queue_offsets(answer.body)
 
     async def put_offset(
         self, address: str, group: str, queue: MessageQueue, offset: int
@@ -361,19 +351,15 @@ class BrokerApi:
     ) -> ConsumerConnections | None:
         """Return the members of a consumer group at a broker and their subscriptions; None if it has no connected member."""
         header = ConsumerGroupRequest(group)
-        try:
-            answer = await self._ask(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header)
-        except BrokerRefused as refused:
-            if refused.code == ResponseCode.CONSUMER_NOT_ONLINE:
-                return None
-            raise
-        return decode_consumer_connections(answer.body)
+        asked = self._ask(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header)
+        answer = await unless((ResponseCode.CONSUMER_NOT_ONLINE,), asked)
+        return answer and decode_consumer_connections(answer.body)
 
     async def all_producers(
         self, address: str
     ) -> dict[str, tuple[tuple[ClientConnection, int], ...]]:
         """Return the producers connected to a broker by group, each with the time of its last heartbeat, ms since 1970."""
-        answer = await self._asks.ask(address, Command(RequestCode.GET_ALL_PRODUCER_INFO))
+        answer = await self._ask(address, RequestCode.GET_ALL_PRODUCER_INFO)
         return await read_body(decode_all_producers, answer.body, f"the producers of {address}")
 
     async def producer_connections(
@@ -394,8 +380,12 @@ class BrokerApi:
     ) -> RunningState:
         """Return the state that a member of a group reports through its broker; `stacks` adds its thread stacks."""
         header = RunningRequest(group, client_id, jstack_enable=stacks)
-        command = Command(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=encode_fields(header))
-        answer = await self._asks.ask(address, command, timeout_ms=_MEMBER_TIMEOUT_MS)
+        answer = await self._ask(
+            address,
+            RequestCode.GET_CONSUMER_RUNNING_INFO,
+            header,
+            timeout_ms=_MEMBER_TIMEOUT_MS,
+        )
         return decode_running(answer.body)
 
     async def consume_directly(
@@ -403,8 +393,9 @@ class BrokerApi:
     ) -> DirectOutcome:
         """Have a member of a group run its listener on one message now, without committing; return the outcome."""
         header = DirectRequest(group, client_id, offset_message_id)
-        command = Command(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields=encode_fields(header))
-        answer = await self._asks.ask(address, command, timeout_ms=_MEMBER_TIMEOUT_MS)
+        answer = await self._ask(
+            address, RequestCode.CONSUME_MESSAGE_DIRECTLY, header, timeout_ms=_MEMBER_TIMEOUT_MS
+        )
         return decode_direct(answer.body)
 
     # --- only CometMQ brokers
@@ -430,12 +421,8 @@ class BrokerApi:
 
     # --- sending
 
-    async def _ask(self, address: str, code: RequestCode, header: object) -> Command:
-        return await self._asks.ask(address, Command(code, fields=encode_fields(header)))
-
     async def _change(self, address: str, code: RequestCode, header: object) -> None:
-        command = Command(code, fields=encode_fields(header))
-        await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
+        await self._ask(address, code, header, timeout_ms=_CHANGE_TIMEOUT_MS)
 
 
 def _attributes_text(attributes: Mapping[str, str | None]) -> str | None:

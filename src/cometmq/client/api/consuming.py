@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cometmq.client.api.asking import BrokerAsker, read_fields
+from cometmq.client.api.asking import BrokerRequests, read_fields, unless
 from cometmq.codec.bodies.batch_ack import BatchAck, encode_batch_ack
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.pop import (
@@ -19,7 +19,6 @@ from cometmq.codec.headers.send_back import SendBackRequest
 from cometmq.codec.record import Record, decode_records
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import BrokerRefused
 
 _MARGIN_MS = 10_000  # Timeout of an answer beyond the wait at the broker.
 _SEND_BACK_TIMEOUT_MS = (
@@ -37,58 +36,54 @@ class PoppedRecords(NamedTuple):
     records: Sequence[Record]
 
 
-class ConsumeApi:
+class ConsumeApi(BrokerRequests):
     """Sends requests of a consumer to one broker; raises BrokerRefused, NetError and CodecError."""
-
-    def __init__(self, asks: BrokerAsker) -> None:
-        self._asks = asks
 
     async def pop(self, address: str, header: PopRequest) -> PoppedRecords | None:
         """Pop the next messages for a group and return their records.
 
         Returns None if the broker has none after up to the header's `poll_time` (ms), or holds too many pops to wait.
         """
-        command = Command(RequestCode.POP_MESSAGE, fields=encode_fields(header))
-        try:
-            answer = await self._asks.ask(
-                address, command, timeout_ms=_waiting(header.poll_time)
-            )
-        except BrokerRefused as refused:
-            if refused.code in _NOTHING:
-                return None
-            raise
+        timeout_ms = _waiting(header.poll_time)
+        asked = self._ask(address, RequestCode.POP_MESSAGE, header, timeout_ms=timeout_ms)
+        answer = await unless(_NOTHING, asked)
+        if answer is None:
+            return None
         fields = read_fields(PopResponse, answer, f"the answer to a pop of {header.topic}")
         return PoppedRecords(fields, decode_records(answer.body, most=header.max_msg_nums))
 
     async def notified(self, address: str, header: NotificationRequest) -> bool:
         """Return whether a broker reports that there may be messages to pop, after up to the header's `poll_time` (ms)."""
-        command = Command(RequestCode.NOTIFICATION, fields=encode_fields(header))
-        answer = await self._asks.ask(address, command, timeout_ms=_waiting(header.poll_time))
+        answer = await self._ask(
+            address, RequestCode.NOTIFICATION, header, timeout_ms=_waiting(header.poll_time)
+        )
         return answer.fields.get("hasMsg") == "true"
 
     async def ack(self, address: str, header: AckRequest) -> None:
         """Acknowledge a popped message."""
-        command = Command(RequestCode.ACK_MESSAGE, fields=encode_fields(header))
-        await self._asks.ask(address, command)
+        await self._ask(address, RequestCode.ACK_MESSAGE, header)
 
     async def ack_many(self, address: str, broker_name: str, acks: Iterable[BatchAck]) -> None:
         """Acknowledge popped messages, grouped by check point."""
         body = encode_batch_ack(broker_name, acks)
-        await self._asks.ask(address, Command(RequestCode.BATCH_ACK_MESSAGE, body=body))
+        await self._ask(address, RequestCode.BATCH_ACK_MESSAGE, body=body)
 
     async def change_invisibility(
         self, address: str, header: ChangeInvisibleTimeRequest
     ) -> ChangeInvisibleTimeResponse:
         """Hide a popped message for another period, and return the parts of its new receipt handle."""
         code = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
-        command = Command(code, fields=encode_fields(header))
-        answer = await self._asks.ask(address, command)
+        answer = await self._ask(address, code, header)
         return read_fields(ChangeInvisibleTimeResponse, answer, f"the answer to {code.name}")
 
     async def send_back(self, address: str, header: SendBackRequest) -> None:
         """Have a broker redeliver a message later, or make it a dead letter."""
-        command = Command(RequestCode.CONSUMER_SEND_MSG_BACK, fields=encode_fields(header))
-        await self._asks.ask(address, command, timeout_ms=_SEND_BACK_TIMEOUT_MS)
+        await self._ask(
+            address,
+            RequestCode.CONSUMER_SEND_MSG_BACK,
+            header,
+            timeout_ms=_SEND_BACK_TIMEOUT_MS,
+        )
 
 
 def pull_command(header: PullRequest) -> Command:

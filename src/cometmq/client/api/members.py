@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from cometmq.client.answer_bodies import OWN_SIZE_MAX, read_body
-from cometmq.client.api.asking import BrokerAsker, side_by_side
+from cometmq.client.api.asking import BrokerRequests, side_by_side
 from cometmq.codec.bodies.assignment import (
     Assignment,
     AssignmentQuery,
@@ -12,9 +12,7 @@ from cometmq.codec.bodies.assignment import (
 )
 from cometmq.codec.bodies.consumer import decode_consumer_ids
 from cometmq.codec.bodies.lock import LockRequest, decode_locked, encode_lock_request
-from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.client import ConsumerGroupRequest, UnregisterClient
-from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
@@ -23,15 +21,12 @@ from cometmq.model.queue import MessageQueue
 _LOCKED_SIZE_MAX = 16 << 20
 
 
-class MemberApi:
+class MemberApi(BrokerRequests):
     """Sends requests of a group member to brokers; all but `leave` raise BrokerRefused, NetError and CodecError."""
-
-    def __init__(self, asks: BrokerAsker) -> None:
-        self._asks = asks
 
     async def beat(self, address: str, heartbeat: bytes) -> None:
         """Send a heartbeat, encoded with `encode_heartbeat`."""
-        await self._asks.ask(address, Command(RequestCode.HEART_BEAT, body=heartbeat))
+        await self._ask(address, RequestCode.HEART_BEAT, body=heartbeat)
 
     async def leave(
         self, addresses: Iterable[str], client_id: str, group: str, *, is_producer: bool
@@ -42,9 +37,9 @@ class MemberApi:
             producer_group=group if is_producer else None,
             consumer_group=None if is_producer else group,
         )
-        command = Command(RequestCode.UNREGISTER_CLIENT, fields=encode_fields(header))
         told = list(addresses)
-        answers = await side_by_side(lambda address: self._asks.ask(address, command), told)
+        code = RequestCode.UNREGISTER_CLIENT
+        answers = await side_by_side(lambda address: self._ask(address, code, header), told)
         return {
             address: answer if isinstance(answer, CometError) else None
             for address, answer in zip(told, answers, strict=True)
@@ -53,26 +48,26 @@ class MemberApi:
     async def members(self, address: str, group: str) -> tuple[str, ...]:
         """Return the client ids of a consumer group's members at a broker; raise BrokerRefused if none is connected."""
         header = ConsumerGroupRequest(group)
-        command = Command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, fields=encode_fields(header))
-        answer = await self._asks.ask(address, command)
+        answer = await self._ask(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
         what = f"the list of members of {group}"
         return await read_body(decode_consumer_ids, answer.body, what, size_max=OWN_SIZE_MAX)
 
     async def assignment(self, address: str, query: AssignmentQuery) -> list[Assignment] | None:
         """Return the queues of a topic that a broker assigns to a member; None if it cannot, as for an unknown group."""
-        command = Command(RequestCode.QUERY_ASSIGNMENT, body=encode_assignment_query(query))
-        answer = await self._asks.ask(address, command)
+        answer = await self._ask(
+            address, RequestCode.QUERY_ASSIGNMENT, body=encode_assignment_query(query)
+        )
         what = f"the share of {query.group} in {query.topic}"
         return await read_body(decode_assignments, answer.body, what, size_max=OWN_SIZE_MAX)
 
     async def lock(self, address: str, request: LockRequest) -> set[MessageQueue]:
         """Lock queues at a broker for a member, or renew its locks; return those of the queues that the member now holds."""
-        command = Command(RequestCode.LOCK_BATCH_MQ, body=encode_lock_request(request))
-        answer = await self._asks.ask(address, command)
+        answer = await self._ask(
+            address, RequestCode.LOCK_BATCH_MQ, body=encode_lock_request(request)
+        )
         what = f"the answer of {address} to LOCK_BATCH_MQ"
         return set(await read_body(decode_locked, answer.body, what, size_max=_LOCKED_SIZE_MAX))
 
     async def unlock(self, address: str, request: LockRequest) -> None:
         """Release a member's locks of queues at a broker."""
-        command = Command(RequestCode.UNLOCK_BATCH_MQ, body=encode_lock_request(request))
-        await self._asks.ask(address, command)
+        await self._ask(address, RequestCode.UNLOCK_BATCH_MQ, body=encode_lock_request(request))

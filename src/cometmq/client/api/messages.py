@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 
-from cometmq.client.api.asking import BrokerAsker
-from cometmq.codec.fields import encode_fields
+from cometmq.client.api.asking import BrokerRequests, unless
 from cometmq.codec.headers.query import QueryMessageRequest, ViewMessageRequest
 from cometmq.codec.headers.recall import RecallRequest
-from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import BrokerRefused, CodecError
+from cometmq.model.errors import CodecError
 from cometmq.model.text import in_quotes
 
 ALL_TIME = (1 << 63) - 1  # Long.MAX_VALUE: no upper limit, regardless of clocks.
@@ -27,11 +25,8 @@ class FoundRecords:
     indexed_until_ms: int
 
 
-class MessageApi:
+class MessageApi(BrokerRequests):
     """Sends requests about messages to one broker; raises BrokerRefused, NetError and CodecError."""
-
-    def __init__(self, asks: BrokerAsker) -> None:
-        self._asks = asks
 
     async def find(
         self,
@@ -57,13 +52,10 @@ class MessageApi:
         """
         unique = "true" if is_id else None
         header = QueryMessageRequest(topic, key, count_max, begin_ms, end_ms, unique)
-        command = Command(RequestCode.QUERY_MESSAGE, fields=encode_fields(header))
-        try:
-            answer = await self._asks.ask(address, command)
-        except BrokerRefused as refused:
-            if refused.code == ResponseCode.QUERY_NOT_FOUND:
-                return None
-            raise
+        asked = self._ask(address, RequestCode.QUERY_MESSAGE, header)
+        answer = await unless((ResponseCode.QUERY_NOT_FOUND,), asked)
+        if answer is None:
+            return None
         until = answer.fields.get("indexLastUpdateTimestamp", "0")
         try:
             return FoundRecords(answer.body, int(until))
@@ -76,14 +68,13 @@ class MessageApi:
     async def view(self, address: str, commitlog_offset: int) -> bytes:
         """Return the encoded record at a physical offset of a broker's commit log; raise BrokerRefused if there is none."""
         header = ViewMessageRequest(commitlog_offset)
-        command = Command(RequestCode.VIEW_MESSAGE_BY_ID, fields=encode_fields(header))
-        return (await self._asks.ask(address, command)).body
+        return (await self._ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header)).body
 
     async def recall(self, address: str, topic: str, handle: str) -> str:
         """Have a broker cancel a timed message by its recall handle; return the message id.
 
         The broker does not check whether the message waits, but refuses (BrokerRefused) once its time has passed.
         """
-        fields = encode_fields(RecallRequest(topic, handle))
-        command = Command(RequestCode.RECALL_MESSAGE, fields=fields)
-        return (await self._asks.ask(address, command)).fields.get("msgId", "")
+        header = RecallRequest(topic, handle)
+        answer = await self._ask(address, RequestCode.RECALL_MESSAGE, header)
+        return answer.fields.get("msgId", "")

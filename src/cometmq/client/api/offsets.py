@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from cometmq.client.api.asking import QueueAsker, ask_each, read_fields
+from cometmq.client.api.asking import ask_each, read_fields, unless
 from cometmq.codec.bodies.stats import QueueBounds
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.offset import (
@@ -19,6 +20,9 @@ from cometmq.model.codes import RequestCode, ResponseCode, request_name
 from cometmq.model.errors import BrokerRefused, CometError
 from cometmq.model.queue import MessageQueue
 
+if TYPE_CHECKING:
+    from cometmq.client.connection.instance import ClientInstance
+
 # Results for many queues: an offset or a time, or an error, for each.
 Offsets = dict[MessageQueue, int | CometError]
 
@@ -30,7 +34,7 @@ class OffsetApi:
     queues run concurrently and return a result or such an error for each queue.
     """
 
-    def __init__(self, finds: QueueAsker) -> None:
+    def __init__(self, finds: "ClientInstance") -> None:
         self._finds = finds
         # (group, topic, broker) for which an offset has been committed.
         self._begun: set[tuple[str, str, str]] = set()
@@ -106,12 +110,8 @@ class OffsetApi:
         If there is none but the queue is young, mostly because its first message is still in memory, a broker returns 0,
         so that a new group starts at the beginning (ConsumerManageProcessor of RocketMQ 5.3.3).
         """
-        try:
-            return await self._ask(queue, _committed(group, queue))
-        except BrokerRefused as refused:
-            if refused.code == ResponseCode.QUERY_NOT_FOUND:
-                return None
-            raise
+        asked = self._ask(queue, _committed(group, queue))
+        return await unless((ResponseCode.QUERY_NOT_FOUND,), asked)
 
     async def committed_offsets(
         self, group: str, queues: Iterable[MessageQueue]

@@ -1,8 +1,7 @@
 """The request END_TRANSACTION, sent with an answer expected, or one-way as the answer to a check."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from cometmq.client.api.asking import BrokerAsker
 from cometmq.client.results import SendResult
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.transaction import CheckTransaction, EndTransaction
@@ -10,6 +9,9 @@ from cometmq.codec.message_id import decode_message_id
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.net.channel import Channel
+
+if TYPE_CHECKING:
+    from cometmq.client.connection.instance import ClientInstance
 
 
 class HalfMessage(NamedTuple):
@@ -44,7 +46,7 @@ class HalfMessage(NamedTuple):
 class TransactionApi:
     """Ends the transactions of one producer group, and answers checks of them."""
 
-    def __init__(self, asks: BrokerAsker, group: str) -> None:
+    def __init__(self, asks: "ClientInstance", group: str) -> None:
         self._asks = asks
         self._group = group
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cometmq.client.api.asking import BrokerAsker
+from cometmq.client.api.asking import BrokerRequests
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject
 from cometmq.codec.remoting import Command
@@ -28,15 +28,12 @@ class UserReport(NamedTuple):
     status: str
 
 
-class UserApi:
+class UserApi(BrokerRequests):
     """Sends requests about users and policies to one broker; methods raise BrokerRefused, NetError and CodecError."""
-
-    def __init__(self, asks: BrokerAsker) -> None:
-        self._asks = asks
 
     async def users(self, address: str) -> list[UserReport]:
         """Return the names, kinds and statuses of all users of a broker."""
-        answer = await self._asks.ask(address, Command(RequestCode.AUTH_LIST_USER))
+        answer = await self._ask(address, RequestCode.AUTH_LIST_USER)
         return [
             UserReport(
                 part.text("username"),
@@ -48,7 +45,7 @@ class UserApi:
 
     async def policies(self, address: str) -> dict[str, Sequence[Any]]:
         """Return the policies of every user that has any, by user name, as decoded JSON in RocketMQ's form."""
-        answer = await self._asks.ask(address, Command(RequestCode.AUTH_LIST_ACL))
+        answer = await self._ask(address, RequestCode.AUTH_LIST_ACL)
         return {
             part.text("subject").removeprefix(_SUBJECT): part.raw().get("policies") or []
             for part in _objects(answer.body, f"the policies of {address}")
