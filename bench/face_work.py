@@ -20,7 +20,7 @@ from bench.systems import BEFORE, COMETMQ
 from cometmq import Admin
 from cometmq.embedded import Embedded
 from cometmq.spark.source import planning
-from cometmq.spark.source.client_cluster import ClientSourceCluster
+from cometmq.spark.source.cluster import SourceCluster
 from cometmq.spark.source.settings import SourceSettings
 from tests.support.big_store import make_big_store
 from tests.support.far_away import FarAway
@@ -68,7 +68,7 @@ def one_plan(nameserver: str) -> float:
     given = {"nameserver": nameserver, "subscribe": "wide", "group": "g"}
     settings = SourceSettings.parse(given, is_stream=False)
     began = time.perf_counter()
-    cluster = ClientSourceCluster(settings)
+    cluster = SourceCluster(settings)
     try:
         queues = planning.covered_queues(settings.topics, cluster)
         planning.resolve(settings.starting, queues, cluster)

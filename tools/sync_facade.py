@@ -11,7 +11,7 @@ and docstrings, each of one line that hands the call to the portal (`client/sync
 | the base `AsyncClient`, `AsyncGroupClient`: the life of a client | `BlockingClient`, `BlockingGroupClient` (`client/sync/client.py`), which calls `__aexit__` |
 | `__aiter__` | `__iter__`, which calls it |
 | `wait` | `portal.wait` |
-| a property, a plain method | read directly; `portal.call` |
+| a property, a plain method | read directly; `portal.do` |
 | a property with a subject of an admin client, such as `AsyncTopicAdmin` | gives its twin |
 | `def f(...) -> AsyncTransaction` | gives a `Transaction` (`client/sync/transaction.py`) |
 
@@ -154,9 +154,10 @@ def _is_import(node: ast.stmt) -> bool:
 
 
 def _constants(tree: ast.Module) -> list[str]:
-    """Names that a signature may have as its default."""
+    """Names that a signature may have as its default or type."""
     targets = (node.targets[0] for node in tree.body if isinstance(node, ast.Assign))
-    return [each.id for each in targets if isinstance(each, ast.Name) and each.id.isupper()]
+    names = (each.id for each in targets if isinstance(each, ast.Name))
+    return [name for name in names if not name.startswith("_")]
 
 
 def _class(node: ast.ClassDef) -> str:
@@ -204,9 +205,7 @@ def _method(item: Function, owner: str) -> tuple[str, bool]:
         return f"{head}        return {wrapped}(self._portal, {call})\n", True
     returned, how, _ = _how(item)
     value = f"self._portal.{how}(self._client.{_call(item)})"
-    line = f"        {value}"
-    if returned != "None":
-        line = f"        result: {returned} = {value}\n        return result"
+    line = f"        {value if returned == 'None' else f'return {value}'}"
     head = f"    def {name}({_arguments(item)}) -> {returned}:\n{_docstring(item, 8)}\n"
     return f"{head}{line}\n{_without_waiting(item)}", True
 
@@ -245,8 +244,7 @@ def _without_waiting(item: Function) -> str:
     )
     return (
         f"    def {item.name}_async({_arguments(item)}) -> {returned}:\n{text}"
-        f"        result: {returned} = self._portal.start(self._client.{_call(item)})\n"
-        f"        return result\n"
+        f"        return self._portal.start(self._client.{_call(item)})\n"
     )
 
 
@@ -284,7 +282,7 @@ def _how(item: Function) -> tuple[str, str, bool]:
         return returned.removeprefix("Async"), how, True
     if returned.startswith("asyncio.Future["):
         return returned.removeprefix("asyncio.Future[").removesuffix("]"), "call", True
-    return returned, "call", False
+    return returned, "call" if isinstance(item, ast.AsyncFunctionDef) else "do", False
 
 
 def _returned(item: Function) -> str:

@@ -12,11 +12,11 @@ from cometmq.client.consumer.counts import TopicCounts as TopicCounts
 from cometmq.client.consumer.listeners import Said as Said
 from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader as AsyncQueueReader
 from cometmq.client.consumer.pull.read_from import ReadFrom as ReadFrom
-from cometmq.client.producer.check_answers import CheckedHalfMessage as CheckedHalfMessage
-from cometmq.client.producer.check_answers import HalfJudge as HalfJudge
 from cometmq.client.producer.encoded_producer import (
     AsyncEncodedProducer as AsyncEncodedProducer,
 )
+from cometmq.client.producer.encoded_producer import CheckedHalfMessage as CheckedHalfMessage
+from cometmq.client.producer.encoded_producer import HalfJudge as HalfJudge
 from cometmq.client.producer.encoded_send import EncodedBatch as EncodedBatch
 from cometmq.client.producer.encoded_send import EncodedMessage as EncodedMessage
 from cometmq.client.producer.queue_selector import Selector as Selector

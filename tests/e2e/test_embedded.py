@@ -10,7 +10,7 @@ import pytest
 
 from cometmq import AsyncProducer, AsyncPullConsumer, Message, MessageQueue, SendStatus
 from cometmq.embedded import AsyncEmbedded, Embedded
-from cometmq.embedded.local_sends import _turns
+from cometmq.embedded.pair import _turns
 from cometmq.model.errors import BrokerRefused, NetError, SettingsError, StoreLocked
 from tests.support.processes import answers
 

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from cometmq import (
     SimpleSettings,
     StoredMessage,
 )
-from cometmq.client.consumer.pop.pops import Popper, PopTerms
+from cometmq.client.consumer.pop.pops import Popper
 from cometmq.embedded.pair import AsyncEmbedded
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import pop_retry_topic, retry_topic
@@ -149,8 +150,8 @@ async def test_a_close_gives_back_what_no_listener_has_begun_with(names):
 async def test_a_close_gives_back_what_is_on_its_way(names, monkeypatch):
     sent_at_once, pop = asyncio.Event(), Popper.pop
 
-    async def slowly(self: Popper, broker_name: str, ask: PopTerms) -> list[StoredMessage]:
-        messages = await pop(self, broker_name, ask)
+    async def slowly(self: Popper, *args: Any, **kwargs: Any) -> list[StoredMessage]:
+        messages = await pop(self, *args, **kwargs)
         if messages:
             sent_at_once.set()
             await asyncio.sleep(0.1)

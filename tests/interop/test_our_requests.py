@@ -74,7 +74,7 @@ def test_traces_are_where_java_looks_for_them(names, topic, group):
 def test_a_console_asks_our_consumer_and_moves_it(names, producer, topic, group):
     box = Box()
     sent = producer.send(Message(topic, b"again"))
-    channels = portal().call(lambda: Channels(SystemClock()))
+    channels = portal().do(lambda: Channels(SystemClock()))
 
     def ask(code: int, **fields: str) -> Command:
         command = Command(int(code), fields=fields)

@@ -4,22 +4,25 @@ Making settings with a value of a wrong type or out of bounds raises SettingsErr
 Java client 5.3.3 (ClientConfig, DefaultMQProducer, DefaultMQPushConsumer, DefaultLitePullConsumer).
 """
 
+import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
+from functools import cache
 from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from cometmq.client.consumer.allocation import Allocation, allocate_averagely
 from cometmq.client.identity import checked_ip
-from cometmq.client.setting_checks import check_settings, number, refused
 from cometmq.codec.compression import LEVEL_DEFAULT, Compression
 from cometmq.model.address import PORT_MAX, split_address
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import TRACE_TOPIC, topic_fault
-from cometmq.model.text import in_quotes
+from cometmq.model.text import as_given, in_quotes
 from cometmq.model.tls import TlsSettings
 
 NAMESERVERS_VARIABLE = "NAMESRV_ADDR"  # The variable that every RocketMQ client and tool reads.
@@ -94,6 +97,69 @@ def environment_tls() -> TlsSettings | None:
         for name in ("CA_FILE", "CERT_FILE", "KEY_FILE")
     )
     return TlsSettings(ca_file=ca_file, cert_file=cert_file, key_file=key_file)
+
+
+INT_MAX = 2**31 - 1  # Maximum of Java's int: 24 days in ms, or 2 GiB.
+
+
+def number(default: Any, *, least: int = 1, most: int = INT_MAX) -> Any:
+    """Declare a dataclass field whose integers `check_settings` requires to be from `least` to `most`."""
+    return dataclasses.field(default=default, metadata={"least": least, "most": most})
+
+
+def check_settings(settings: object) -> None:
+    """Raise SettingsError if a field of a settings dataclass has the wrong type or is out of bounds."""
+    of: type = type(settings)
+    for name, kind, bounds in _fields(of):
+        wanted = _fault(getattr(settings, name), kind, bounds)
+        if wanted is not None:
+            raise refused(settings, name, wanted)
+
+
+@cache
+def _fields(kind: type) -> tuple[tuple[str, Any, Mapping[str, int]], ...]:
+    """Return name, type and bounds of each field of a settings dataclass."""
+    hints = get_type_hints(kind)
+    return tuple(
+        (each.name, hints[each.name], each.metadata) for each in dataclasses.fields(kind)
+    )
+
+
+def refused(settings: object, name: str, wanted: str) -> SettingsError:
+    """Return an error that names a setting, its value (of credentials only the type) and the allowed values."""
+    value = as_given(getattr(settings, name))
+    if name == "credentials":  # An invalid value may still contain a secret.
+        value = f"of the kind {type(getattr(settings, name)).__name__}"
+    return SettingsError(f"{type(settings).__name__}.{name} is {value}; it must be {wanted}")
+
+
+def _fault(value: Any, kind: Any, bounds: Mapping[str, int]) -> str | None:
+    """Return a description of the allowed values of a type, or None if the value is one of them."""
+    if isinstance(kind, UnionType):
+        inner = next(option for option in get_args(kind) if option is not NoneType)
+        wanted = None if value is None else _fault(value, inner, bounds)
+        return wanted and f"{wanted}, or None"
+    if kind is int:
+        is_number = isinstance(value, int) and not isinstance(value, bool | Enum)
+        is_right = is_number and bounds["least"] <= value <= bounds["most"]
+        return (
+            None if is_right else f"a whole number from {bounds['least']} to {bounds['most']}"
+        )
+    if get_origin(kind) is tuple:
+        if not isinstance(value, tuple) or not value:
+            return "a tuple with at least one number"
+        faults = (_fault(each, int, bounds) for each in value)
+        wanted = next((each for each in faults if each), None)
+        return wanted and f"a tuple whose values are each {wanted}"
+    if not isinstance(kind, type):
+        return None if callable(value) else "a function"
+    return None if isinstance(value, kind) else _one_of(kind)
+
+
+def _one_of(kind: type) -> str:
+    if issubclass(kind, Enum):
+        return f"one of {', '.join(f'{kind.__name__}.{name}' for name in kind.__members__)}"
+    return {bool: "True or False", str: "a text"}.get(kind, f"{kind.__name__}(...)")
 
 
 class ConsumeFrom(StrEnum):

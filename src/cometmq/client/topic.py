@@ -19,12 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import orjson
 
-from cometmq.client.consumer.listeners import (
-    BatchListener,
-    DeadLetter,
-    Listener,
-    Said,
-)
+from cometmq.client.consumer.listeners import BatchListener, DeadLetter, Listener, Said
 from cometmq.client.user_calls import is_async_function
 from cometmq.model.errors import BodyError, MessageError, SettingsError
 from cometmq.model.message import Message, StoredMessage, message_name

@@ -147,22 +147,4 @@ class Virtual:
         self.close()
 
 
-def virtual(
-    data_dir: str | Path | None = None,
-    *,
-    settings: Mapping[str, str | int | bool] | None = None,
-    seed: int = 0,
-) -> Virtual:
-    """Create a nameserver and a broker under virtual time, for tests; `with` starts and closes them.
-
-    See `cometmq.embedded.virtual`.
-
-    Args:
-        data_dir: Folder for the files of both; None for a temporary one.
-        settings: Settings as in a `broker.conf`, except namesrvAddr, listenPort and the paths of the store.
-        seed: Seed of the random numbers of the loop.
-
-    Raises:
-        SettingsError: A setting cannot be used; some are checked only at the start.
-    """
-    return Virtual(data_dir, settings=settings, seed=seed)
+virtual = Virtual  # Reads better: `with cometmq.virtual() as mq`.

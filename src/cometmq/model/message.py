@@ -256,7 +256,7 @@ def _has_separator(text: str) -> bool:
 
 
 class _FromRecord:
-    """Base class with a slot for a record that is decoded lazily (`client.consumer.pull.pulled_message`)."""
+    """Base class with a slot for a record that is decoded lazily (`client.consumer.pull.received`)."""
 
     __slots__ = ("_record",)
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from cometmq.client.consumer.pull.members import BrokerGroupMembers
+from cometmq.client.consumer.pull.range_reader import BrokerGroupMembers
 from cometmq.connect import PullStatus, RawPull, ReadFrom
 from cometmq.model.errors import BrokerRefused, NetError
 from cometmq.model.queue import MessageQueue

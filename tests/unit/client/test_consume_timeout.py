@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from cometmq.client.consumer.push.concurrent import ListenerJob
-from cometmq.client.consumer.push.consume_timeout import ConsumeTimeout
+from cometmq.client.consumer.push.concurrent import ConsumeTimeout, ListenerJob
 from tests.support.hand_clock import HandClock
 
 TIMEOUT_MS = 900_000

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cometmq.client.producer.encoded_send import EncodedSend, SendEncoder
+from cometmq.client.producer.encoded_send import EncodedMessage, EncodedSend, SendEncoder
 from cometmq.client.producer.send_attempts import header_pieces
 from cometmq.client.settings import ProducerSettings
 from cometmq.codec.batch import decode_batch
@@ -128,6 +128,12 @@ def test_a_batch_holds_its_messages_with_ids_of_their_own():
 def test_a_batch_that_no_broker_would_take_is_refused(messages, reason):
     with pytest.raises(MessageError, match=reason):
         encoder(body_size_max=500).pack_batch(messages)
+
+
+def test_an_encoded_message_has_the_id_in_its_properties():
+    for properties, message_id in (("WAIT\1true\2UNIQ_KEY\1own\2", "own"), ("k\1v\2", "")):
+        message = EncodedMessage("T", b"x", properties)
+        assert encoder().pack_encoded(message).message_id == message_id
 
 
 def test_a_copy_keeps_what_is_the_users_and_nothing_of_the_systems():

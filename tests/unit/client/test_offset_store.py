@@ -2,14 +2,14 @@
 
 import pytest
 
-from cometmq.client.consumer.offset_store import ConsumedProgress, LocalOffsets
+from cometmq.client.consumer.offset_store import ClusterOffsets, ConsumedProgress, LocalOffsets
 from cometmq.model.errors import CodecError
 from cometmq.model.queue import MessageQueue
 
 FIRST, SECOND = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
 
 
-class Stored:
+class Stored(ClusterOffsets):
     """An offset store that remembers what it was told."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ class OneMessage:
     def __init__(self) -> None:
         self.messages = [SimpleNamespace(properties={POP_CK: "handle"}, body=b"x")]
 
-    async def pop(self, _broker: str, _ask: object) -> list[Any]:
+    async def pop(self, _broker: str, _wanted: object, **_terms: Any) -> list[Any]:
         if self.messages:
             return [self.messages.pop()]
         await asyncio.Event().wait()

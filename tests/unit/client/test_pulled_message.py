@@ -7,8 +7,7 @@ from dataclasses import FrozenInstanceError, asdict, fields, replace
 
 import pytest
 
-from cometmq.client.consumer.pull.pulled_message import PulledMessage
-from cometmq.client.consumer.pull.received import RecordUnpacker, unpack
+from cometmq.client.consumer.pull.received import PulledMessage, RecordUnpacker, unpack
 from cometmq.codec.record import Record, decode_record, encode_record
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.client.sync import read_ahead
+from cometmq.client.sync import portal as portals
 from cometmq.client.sync.portal import portal
 from cometmq.connect import PullStatus, RawPull
 from cometmq.model.errors import CometError, NetError
@@ -47,16 +47,16 @@ def test_all_answers_come_in_order_and_many_with_one_call(monkeypatch):
     monkeypatch.setattr(portal(), "call", counted)
     found = [pull.next_offset for pull in portal().iterate_ahead(source.answers)]
     assert found == list(range(600))
-    assert len(calls) <= 600 / read_ahead.AHEAD_PULLS + 4
+    assert len(calls) <= 600 / portals.AHEAD_PULLS + 4
     assert source.closed.is_set()
 
 
 def test_the_next_answers_are_gathered_meanwhile_and_no_more_than_these(monkeypatch):
-    monkeypatch.setattr(read_ahead, "AHEAD_PULLS", 10)
+    monkeypatch.setattr(portals, "AHEAD_PULLS", 10)
     source = Source(1000)
     answers = portal().iterate_ahead(source.answers)
     next(answers)
-    portal().call(str)  # What was begun before has run.
+    portal().do(str)  # What was begun before has run.
     assert source.given == 20
     answers.close()
     assert source.closed.is_set()
@@ -64,10 +64,10 @@ def test_the_next_answers_are_gathered_meanwhile_and_no_more_than_these(monkeypa
 
 
 def test_long_answers_are_held_by_their_bytes():
-    source = Source(100, size=read_ahead.AHEAD_BYTES // 2)
+    source = Source(100, size=portals.AHEAD_BYTES // 2)
     answers = portal().iterate_ahead(source.answers)
     next(answers)
-    portal().call(str)
+    portal().do(str)
     assert source.given == 4
     answers.close()
 

@@ -39,12 +39,7 @@ from cometmq.codec.bodies.heartbeat import (
 from cometmq.codec.remoting import Command
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode, request_name
-from cometmq.model.errors import (
-    BrokerNotFound,
-    BrokerRefused,
-    CometError,
-    TopicNotFound,
-)
+from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
 from cometmq.model.text import in_quotes

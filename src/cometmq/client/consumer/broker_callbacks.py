@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from cometmq.client.bounded_tasks import BoundedTasks
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.consumer.broker_assignment import BrokerAssignment
 from cometmq.client.consumer.pop.pop_loop import PopLoop
 from cometmq.client.consumer.pull.pull_loop import PullLoop
 from cometmq.client.consumer.pull.received import unpack
+from cometmq.client.consumer.rebalance import BrokerAssignment
 from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.bodies.queue_offsets import encode_client_offsets
 from cometmq.codec.bodies.running import (

@@ -4,13 +4,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Protocol
 
 from cometmq.client.answer_bodies import read_body
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.bounded_tasks import BoundedTasks
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.consumer.broker_assignment import BrokerAssignment
 from cometmq.client.consumer.broker_callbacks import BrokerCallbacks
 from cometmq.client.consumer.counts import SAMPLE_SECONDS, Counts
 from cometmq.client.consumer.offset_store import (
@@ -19,11 +17,12 @@ from cometmq.client.consumer.offset_store import (
     LocalOffsets,
     OffsetStore,
 )
+from cometmq.client.consumer.order.orderly import Orderly
 from cometmq.client.consumer.pop.pop_loop import PopContext, PopLoop
 from cometmq.client.consumer.pop.pops import Popper
 from cometmq.client.consumer.pull.pull_loop import Batch, PullContext, PullLoop
 from cometmq.client.consumer.pull.pulls import Puller
-from cometmq.client.consumer.rebalance import Rebalance
+from cometmq.client.consumer.rebalance import BrokerAssignment, Rebalance
 from cometmq.client.consumer.send_back import SendBack
 from cometmq.client.consumer.start_offset import StartOffset
 from cometmq.client.periodic import repeat
@@ -57,23 +56,6 @@ _STORING = "storing the offsets of"
 _INCOMPLETE_PAUSE_SECONDS = 1.0
 # Minimum time between two rebalances, however often brokers notify of changes (minInterval of 5.3.3: 1 s).
 _REBALANCE_PAUSE_SECONDS = 0.1
-
-
-class QueueAdmission(Protocol):
-    """Interface for locking and unlocking queues for orderly consumption."""
-
-    async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues and return those for which the lock was granted; with broadcasting, return all without a lock."""
-        ...
-
-    async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Start no further call for queues that had calls; return those without a running one, after waiting a short time."""
-        ...
-
-    async def give_back(self, queues: Iterable[MessageQueue]) -> None:
-        """Unlock queues so that other members can consume them; failures are only logged."""
-        ...
-
 
 Deliver = Callable[[PullLoop, Batch], None]
 DeliverPopped = Callable[[PopLoop, Batch], None]
@@ -121,7 +103,7 @@ class GroupMember:
         self._shares = Rebalance(instance, group, settings)
         self._subscriptions: dict[str, Subscription] = {}
         self._pulling: dict[MessageQueue, asyncio.Task[None]] = {}
-        self.admission: QueueAdmission | None = None
+        self.admission: Orderly | None = None
         self._leaving: set[MessageQueue] = set()
         self._wake = asyncio.Event()
         self._tasks = Tasks(group)

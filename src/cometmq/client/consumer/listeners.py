@@ -19,12 +19,7 @@ from datetime import timedelta
 from enum import Enum, auto
 from typing import Any, NamedTuple, TypeAlias
 
-from cometmq.client.user_calls import (
-    await_user,
-    is_async_function,
-    must_end_task,
-    run_user,
-)
+from cometmq.client.user_calls import await_user, is_async_function, must_end_task, run_user
 from cometmq.model.delay_levels import (
     BROKERS_CHOICE,
     DEAD_LETTER,

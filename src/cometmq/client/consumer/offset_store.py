@@ -6,28 +6,11 @@ An offset is that of the next message to consume.
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
 
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.codec.bodies.queue_offsets import decode_queue_offsets, encode_queue_offsets
 from cometmq.model.errors import CodecError
 from cometmq.model.queue import MessageQueue
-
-
-class OffsetStore(Protocol):
-    """Interface of a store of a group's offsets: at the brokers (`ClusterOffsets`) or in a file (`LocalOffsets`)."""
-
-    async def read(self, queue: MessageQueue) -> int | None:
-        """Return the stored offset of a queue, that of the next message to consume; None if there is none."""
-        ...
-
-    async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
-        """Store changed offsets; with `is_answered`, return after the brokers or the file system have confirmed."""
-        ...
-
-    def lose(self, queue: MessageQueue) -> None:
-        """Forget the offset of a queue whose topic was deleted, unless the brokers keep it."""
-        ...
 
 
 class ClusterOffsets:
@@ -104,6 +87,10 @@ class LocalOffsets:
         if trouble is not None:
             raise trouble
         return {}
+
+
+# Where a member stores its offsets.
+OffsetStore = ClusterOffsets | LocalOffsets
 
 
 class QueuePlace:

@@ -8,8 +8,9 @@ For connectors that make messages from columns, without a `Message` for each. `A
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.messages import MessageApi
@@ -17,33 +18,39 @@ from cometmq.client.api.transactions import HalfMessage, TransactionApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.identity import make_unique_ids
 from cometmq.client.lifecycle import AsyncGroupClient
-from cometmq.client.producer.check_answers import CheckAnswers, HalfJudge
-from cometmq.client.producer.encoded_send import (
-    EncodedBatch,
-    EncodedMessage,
-    EncodedSend,
-    id_of,
-)
+from cometmq.client.producer.encoded_send import EncodedBatch, EncodedMessage, SendEncoder
 from cometmq.client.producer.producer_member import ProducerMember
 from cometmq.client.producer.queue_selector import only
 from cometmq.client.producer.sender import EncodedSender
-from cometmq.client.producer.transactions import TransactionState
+from cometmq.client.producer.transactions import ProducerTransactions, TransactionState
 from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
-from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import decode_records
-from cometmq.codec.send_text import front_text, json_text, middle_text
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
-from cometmq.model.names import DEFAULT_TOPIC
+from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
 
-_BATCH, _SINGLE = int(RequestCode.SEND_BATCH_MESSAGE), int(RequestCode.SEND_MESSAGE_V2)
-# Appended by the broker to each message's properties, with precedence. Without an id, every message keeps its own.
-_BATCH_PROPERTIES = json_text(encode_properties({keys_of.WAIT: "true"}).decode())
 _FOUND_MAX = 8  # Messages with the same id: one, unless the user set the id.
+
+
+class CheckedHalfMessage(NamedTuple):
+    """A half message that a broker checks.
+
+    Attributes:
+        broker_name: Name of the broker that stores the half message; empty if the broker does not say.
+        properties: Properties of the message.
+        age_ms: Difference between this machine's time and the producer's when it made the message, ms.
+    """
+
+    broker_name: str
+    properties: Mapping[str, str]
+    age_ms: int
+
+
+HalfJudge = Callable[[CheckedHalfMessage], TransactionState]
 
 
 class AsyncEncodedProducer(AsyncGroupClient):
@@ -82,12 +89,24 @@ class AsyncEncodedProducer(AsyncGroupClient):
         self._ids = make_unique_ids(
             self._instance.ip, self._instance.clock, self._instance.chance
         )
+        self._encoder = SendEncoder(group, self._settings, self._instance.clock, self._ids)
         self._transactions = TransactionApi(self._instance, group)
         self._messages = MessageApi(self._instance)
-        self._answers = judge and CheckAnswers(group, self._instance, mark, judge)
-        self._member = self._answers or (ProducerMember(group) if joins else None)
+        self._member = ProducerMember(group) if joins or judge is not None else None
+        self._answers: ProducerTransactions | None = None
+        if judge is not None and self._member is not None:
+            self._answers = ProducerTransactions(
+                group,
+                self._instance,
+                self._encoder,
+                partial(self._judged, judge),
+                namespace=self._namespace,
+                body_size_max=self._settings.body_size_max,
+                mark=mark,
+            )
+            check_code = RequestCode.CHECK_TRANSACTION_STATE
+            self._member.takers[check_code] = self._answers.take_check
         self._sender: EncodedSender | None = None
-        self._fronts: dict[tuple[int, str], str] = {}
 
     @property
     def next_id(self) -> Callable[[], str]:
@@ -104,10 +123,7 @@ class AsyncEncodedProducer(AsyncGroupClient):
         self._sender = EncodedSender(self._instance, self._settings)
         self._at_close(self._sender.close)
         if self._member is not None:
-            await self._instance.join(self._member)
-        if self._answers is not None:
-            await self._instance.refresh()
-            await self._instance.beat()
+            await self._instance.join(self._member, everywhere=self._answers is not None)
 
     def _running(self) -> EncodedSender:
         self._check_running()
@@ -149,7 +165,8 @@ class AsyncEncodedProducer(AsyncGroupClient):
     ) -> list[SendResult | CometError]:
         sender, space = self._running(), self._namespace
         # All before the first send, so that an error leaves none whose result is lost.
-        sends = [(self._encoded(each), only(queue, each.topic, space)) for each in messages]
+        pack = self._encoder.pack_encoded
+        sends = [(pack(each), only(queue, each.topic, space)) for each in messages]
         sent = [sender.start(encoded, pick, None) for encoded, pick in sends]
         outcomes: list[SendResult | CometError] = []
         for outcome in await asyncio.gather(*sent, return_exceptions=True):
@@ -158,25 +175,12 @@ class AsyncEncodedProducer(AsyncGroupClient):
             outcomes.append(outcome)
         return outcomes
 
-    def _encoded(self, message: EncodedMessage | EncodedBatch) -> EncodedSend:
-        topic, now_ms = self._namespace.wrap(message.topic), self._instance.clock.now_ms()
-        if isinstance(message, EncodedBatch):
-            middle = middle_text(message.sys_flag, now_ms, 0, _BATCH_PROPERTIES, ',"m":"true"')
-            return EncodedSend(topic, self._front(_BATCH, topic), middle, message.body, "")
-        properties = json_text(message.properties)
-        middle = middle_text(message.sys_flag, now_ms, message.flag, properties)
-        message_id = id_of(message.properties)
-        return EncodedSend(topic, self._front(_SINGLE, topic), middle, message.body, message_id)
-
-    def _front(self, code: int, topic: str) -> str:
-        front = self._fronts.get((code, topic))
-        if front is None:
-            queues = self._settings.default_topic_queues
-            front = front_text(code, self._group, topic, DEFAULT_TOPIC, queues)
-            self._fronts[code, topic] = front
-        return front
-
     # --- half messages
+
+    def _judged(self, judge: HalfJudge, message: StoredMessage) -> TransactionState:
+        age_ms = self._instance.clock.now_ms() - message.born_ms
+        name = message.queue.broker_name
+        return judge(CheckedHalfMessage(name, message.properties, age_ms))
 
     async def end(
         self,

@@ -27,6 +27,9 @@ _COPIED = frozenset((keys_of.TAGS, keys_of.KEYS))
 _PLAIN_TAG_MAX = 1_024
 _END = END.encode()
 _SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
+_IS_BATCH = ',"m":"true"'
+# Appended by the broker to each message's properties, with precedence. Without an id, every message keeps its own.
+_BATCH_PROPERTIES = json_text(encode_properties({keys_of.WAIT: "true"}).decode())
 
 
 class EncodedSend(NamedTuple):
@@ -105,9 +108,9 @@ class SendEncoder:
         self._head: tuple[tuple[str, str, int], rows.SendHead | None] = ("", "", 0), None
         self.plain_size_max = min(settings.compress_over, settings.body_size_max)
 
-    def _front(self, topic: str, code: int) -> tuple[str, str]:
+    def _front(self, topic: str, code: int, *, is_checked: bool = True) -> tuple[str, str]:
         """Return a topic with its namespace, and the header text before the queue; MessageError if only brokers send to it."""
-        if is_written_by_brokers(topic):
+        if is_checked and is_written_by_brokers(topic):
             raise MessageError(f"clients may not send to system topic {in_quotes(topic)}")
         full = self._namespace.wrap(topic)
         queues = self._settings.default_topic_queues
@@ -261,13 +264,26 @@ class SendEncoder:
         self._check_size(size, first.topic)
         wait = "true" if first.wait_store_ok else "false"
         own = encode_properties({keys_of.WAIT: wait, keys_of.UNIQ_KEY: self._ids.next_id()})
-        found = self._fronts.get((first.topic, _SEND_BATCH))
-        full, front = found or self._front(first.topic, _SEND_BATCH)
-        # Batches are never compressed.
-        middle = middle_text(
-            0, self._clock.now_ms(), 0, json_text(own.decode()), more=',"m":"true"'
+        full, front = self._fronts.get((first.topic, _SEND_BATCH)) or self._front(
+            first.topic, _SEND_BATCH
         )
+        # Batches are never compressed.
+        middle = middle_text(0, self._clock.now_ms(), 0, json_text(own.decode()), _IS_BATCH)
         return EncodedSend(full, front, middle, b"".join(items), ",".join(ids))
+
+    def pack_encoded(self, message: EncodedMessage | EncodedBatch) -> EncodedSend:
+        """Encode the request for a message or a batch that is encoded already and that nobody checks."""
+        topic, code = message.topic, _SEND_BATCH if isinstance(message, EncodedBatch) else _SEND
+        full, front = self._fronts.get((topic, code)) or self._front(
+            topic, code, is_checked=False
+        )
+        now_ms = self._clock.now_ms()
+        if isinstance(message, EncodedBatch):
+            middle = middle_text(message.sys_flag, now_ms, 0, _BATCH_PROPERTIES, _IS_BATCH)
+            return EncodedSend(full, front, middle, message.body, "")
+        properties = json_text(message.properties)
+        middle = middle_text(message.sys_flag, now_ms, message.flag, properties)
+        return EncodedSend(full, front, middle, message.body, _id_of(message.properties))
 
     def _check_size(self, size: int, topic: str) -> None:
         if size > self._settings.body_size_max:
@@ -277,7 +293,7 @@ class SendEncoder:
             )
 
 
-def id_of(properties: str) -> str:
+def _id_of(properties: str) -> str:
     """Return the message id (UNIQ_KEY) in a property block; "" without one."""
     _, found, rest = f"{keys_of.PROPERTY_SEPARATOR}{properties}".partition(_ID_NAME)
     return rest.partition(keys_of.PROPERTY_SEPARATOR)[0] if found else ""

@@ -15,11 +15,11 @@ from cometmq.client.argument_checks import CAUSED, explain
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.identity import make_unique_ids
 from cometmq.client.lifecycle import AsyncGroupClient
+from cometmq.client.producer.accumulator import Accumulator
 from cometmq.client.producer.encoded_send import SendEncoder
 from cometmq.client.producer.producer_member import ProducerMember
 from cometmq.client.producer.queue_selector import Selector, at_broker, only, pick_of
 from cometmq.client.producer.request_reply import OpenRequests, make_reply
-from cometmq.client.producer.send_chain import SendChain, make_chain
 from cometmq.client.producer.sender import EncodedSender
 from cometmq.client.producer.sends_in_flight import WINDOW, send_all
 from cometmq.client.producer.transactions import (
@@ -31,9 +31,15 @@ from cometmq.client.producer.transactions import (
 from cometmq.client.producer.turn_sends import TurnSends
 from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
-from cometmq.client.tracing.interceptors import Interceptor, watched
+from cometmq.client.tracing.interceptors import (
+    Interceptor,
+    Messages,
+    make_interceptors,
+    watched,
+)
+from cometmq.client.user_calls import call_user
 from cometmq.model.codes import RequestCode
-from cometmq.model.errors import CometError
+from cometmq.model.errors import CometError, MessageError
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.queue import MessageQueue
 
@@ -71,23 +77,29 @@ class AsyncProducer(AsyncGroupClient):
         ids = make_unique_ids(self._instance.ip, self._instance.clock, self._instance.chance)
         self._encoder = SendEncoder(group, self._settings, self._instance.clock, ids)
         self._sender: EncodedSender | None = None
-        self._chain: SendChain | None = None
+        self._interceptors: list[Interceptor] = []  # While it is open, called for each send.
+        self._accumulator: Accumulator | None = None
         # None if each send passes through interceptors, batching or the fault table.
         self._sends: TurnSends | None = None
         self._requests = OpenRequests(self._instance)
         reply_code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
         self._membership.takers[reply_code] = self._requests.take
+        self._listener = transaction_listener
         self._transactions = ProducerTransactions(
             group,
             self._instance,
             self._encoder,
-            transaction_listener,
+            None if transaction_listener is None else self._check,
             namespace=self._namespace,
             body_size_max=self._settings.body_size_max,
             interceptors=self._interceptors,
         )
         check_code = RequestCode.CHECK_TRANSACTION_STATE
         self._membership.takers[check_code] = self._transactions.take_check
+
+    async def _check(self, message: StoredMessage) -> Any:
+        assert self._listener is not None, "it is asked only if there is one"
+        return await call_user(self._listener.check, message)
 
     # --- life cycle
 
@@ -97,18 +109,18 @@ class AsyncProducer(AsyncGroupClient):
         self._at_close(self._requests.close)
         sender = self._sender = EncodedSender(self._instance, self._settings)
         self._at_close(sender.close)
-        self._chain = make_chain(
-            self._encoder, sender, self._instance, self._group, self._settings
-        )
-        if self._chain is not None:
-            self._at_close(self._chain.close)
-        elif sender.faults is None:
+        self._at_close(self._interceptors.clear)
+        self._interceptors += make_interceptors(self._instance, self._group, self._settings)
+        for interceptor in self._interceptors:
+            self._at_close(interceptor.close)
+        if self._settings.auto_batch:
+            self._accumulator = Accumulator(self._encoder, sender, self._settings)
+            self._at_close(self._accumulator.close)
+        elif not self._interceptors and sender.faults is None:
             self._sends = TurnSends(self._encoder, sender)
         self._at_close(self._take_no_more)
         # A broker with a half message of this group must be able to reach us, even if we have sent it nothing.
-        await self._instance.join(
-            self._membership, everywhere=self._transactions.can_tell_of_others
-        )
+        await self._instance.join(self._membership, everywhere=self._listener is not None)
 
     def _take_no_more(self) -> None:
         if self._sends is not None:
@@ -121,9 +133,6 @@ class AsyncProducer(AsyncGroupClient):
             self._sends.send_now()  # Earlier messages are sent first.
         assert self._sender is not None, "made at start"
         return self._sender
-
-    def _interceptors(self) -> Sequence[Interceptor]:
-        return () if self._chain is None else self._chain.interceptors
 
     # --- sending
 
@@ -179,9 +188,16 @@ class AsyncProducer(AsyncGroupClient):
         pick = None
         if queue is not None or selector is not None:
             pick = pick_of(message, queue, selector, self._namespace)
-        if self._chain is not None:
-            return self._chain.send(message, pick, timeout_ms)
-        return sender.start(self._encoder.pack(message), pick, timeout_ms)
+        accumulator = self._accumulator
+        if accumulator is None and not self._interceptors:
+            return sender.start(self._encoder.pack(message), pick, timeout_ms)
+
+        def start(those: Messages) -> asyncio.Future[SendResult]:
+            if accumulator is not None and pick is None and accumulator.takes(those[0]):
+                return accumulator.send(those[0], timeout_ms)
+            return sender.start(self._encoder.pack(those[0]), pick, timeout_ms)
+
+        return watched(self._interceptors, [message], start)
 
     async def send_many(
         self,
@@ -237,12 +253,12 @@ class AsyncProducer(AsyncGroupClient):
         try:
             sender = self._running()
 
-            def start(those: Sequence[Message]) -> asyncio.Future[SendResult]:
+            def start(those: Messages) -> asyncio.Future[SendResult]:
                 encoded = self._encoder.pack_batch(those)
                 pick = only(queue, encoded.topic, self._namespace)
                 return sender.start(encoded, pick, timeout_ms)
 
-            return watched(self._interceptors(), messages, start)
+            return watched(self._interceptors, messages, start)
         except CometError as error:
             return _failed(error)
 
@@ -260,13 +276,13 @@ class AsyncProducer(AsyncGroupClient):
         """
         sender, wrong = self._running(), None
 
-        def start(those: Sequence[Message]) -> asyncio.Future[SendResult]:
+        def start(those: Messages) -> asyncio.Future[SendResult]:
             return sender.loop.create_task(sender.oneway(self._encoder.pack(those[0]), pick))
 
         try:
             pick = pick_of(message, queue, selector, self._namespace)
-            if self._interceptors():
-                await watched(self._interceptors(), [message], start)
+            if self._interceptors:
+                await watched(self._interceptors, [message], start)
             else:  # Avoids a task.
                 await sender.oneway(self._encoder.pack(message), pick)
         except CAUSED as error:
@@ -303,12 +319,12 @@ class AsyncProducer(AsyncGroupClient):
         pick = pick_of(message, queue, selector, self._namespace)
         opened = self._requests.begin(timeout_ms)
 
-        def start(those: Sequence[Message]) -> asyncio.Future[SendResult]:
+        def start(those: Messages) -> asyncio.Future[SendResult]:
             encoded = self._encoder.pack(those[0], opened.properties)
             return sender.start(encoded, pick, timeout_ms)
 
         return await opened.wait(
-            lambda: watched(self._interceptors(), [message], start), timeout_ms
+            lambda: watched(self._interceptors, [message], start), timeout_ms
         )
 
     def reply(
@@ -338,11 +354,11 @@ class AsyncProducer(AsyncGroupClient):
             code = int(RequestCode.SEND_REPLY_MESSAGE_V2)
             pick = at_broker(request.queue.broker_name)
 
-            def start(those: Sequence[Message]) -> asyncio.Future[SendResult]:
+            def start(those: Messages) -> asyncio.Future[SendResult]:
                 encoded = self._encoder.pack(those[0], back, code=code)
                 return sender.start(encoded, pick, timeout_ms)
 
-            return watched(self._interceptors(), [message], start)
+            return watched(self._interceptors, [message], start)
         except CometError as error:
             return _failed(error)
 
@@ -394,10 +410,14 @@ class AsyncProducer(AsyncGroupClient):
             BrokerRefused: The half message was refused, or its end, for example as the broker has lost it.
             ClientClosed: The producer is not running, or was closed meanwhile.
         """
-        self._transactions.check_listener()
+        if self._listener is None:
+            raise MessageError(
+                "this producer has no transaction_listener; pass one, or use transaction()"
+            )
+        work = self._listener.execute
         half = await self._transactions.begin(self._running(), message, None, timeout_ms)
         return TransactionResult(
-            half, await self._transactions.execute(half, message, argument)
+            half, await self._transactions.execute(half, message, work, argument)
         )
 
     async def queues(self, topic: str) -> list[MessageQueue]:

@@ -27,61 +27,33 @@ async def send_all(
     `window` is less than 1.
     """
     check_counts(window=window)
-    sends = SendsInFlight(window)
+    sends: list[asyncio.Future[SendResult]] = []
+    under_way, ended = 0, asyncio.Event()
+
+    def settled(_send: asyncio.Future[SendResult]) -> None:
+        nonlocal under_way
+        under_way -= 1
+        ended.set()
+
+    async def wait(most: int) -> None:
+        while under_way > most:
+            ended.clear()
+            await ended.wait()
+
     try:
         for count, message in enumerate(messages):
-            if sends.is_full:
-                await sends.wait_room()
+            if under_way >= window:
+                await wait(window - 1)
             elif count % _BUNCH == 0:
                 await asyncio.sleep(0)
-            sends.add(send(message))
+            sends.append(started := send(message))
+            under_way += 1
+            started.add_done_callback(settled)
     finally:
-        await sends.wait_settled()
-    return sends.results()
-
-
-class SendsInFlight:
-    """A sequence of sends; callers observe the limit `window` on those in flight with `is_full` and `wait_room`."""
-
-    def __init__(self, window: int) -> None:
-        self._sends: list[asyncio.Future[SendResult]] = []
-        self._window = window
-        self._under_way = 0
-        self._room = asyncio.Event()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether `window` sends are in flight, so that the next one has to wait."""
-        return self._under_way >= self._window
-
-    def add(self, send: asyncio.Future[SendResult]) -> None:
-        """Add a send that was started."""
-        self._sends.append(send)
-        self._under_way += 1
-        send.add_done_callback(self._settled)
-
-    def _settled(self, _send: asyncio.Future[SendResult]) -> None:
-        self._under_way -= 1
-        self._room.set()
-
-    async def wait_room(self) -> None:
-        """Wait until another send may start."""
-        while self.is_full:
-            self._room.clear()
-            await self._room.wait()
-
-    async def wait_settled(self) -> None:
-        """Wait until all added sends have completed or failed."""
-        while self._under_way:
-            self._room.clear()
-            await self._room.wait()
-
-    def results(self) -> list[SendResult]:
-        """Return the results of ended sends in order; raise SendFailed, with number and first reason, if some failed."""
-        failures = [error for send in self._sends if (error := send.exception()) is not None]
-        if failures:
-            raise SendFailed(
-                f"{len(failures)} of {len(self._sends)} messages were not acknowledged; "
-                f"first: {failures[0]}"
-            ) from failures[0]
-        return [send.result() for send in self._sends]
+        await wait(0)
+    failures = [error for each in sends if (error := each.exception()) is not None]
+    if failures:
+        raise SendFailed(
+            f"{len(failures)} of {len(sends)} messages were not acknowledged; first: {failures[0]}"
+        ) from failures[0]
+    return [each.result() for each in sends]

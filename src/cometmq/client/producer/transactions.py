@@ -26,12 +26,7 @@ from cometmq.client.producer.encoded_send import SendEncoder
 from cometmq.client.producer.queue_selector import Pick
 from cometmq.client.producer.sender import EncodedSender
 from cometmq.client.results import SendResult, SendStatus
-from cometmq.client.tracing.interceptors import (
-    Interceptor,
-    Messages,
-    TransactionEnd,
-    watched,
-)
+from cometmq.client.tracing.interceptors import Interceptor, Messages, TransactionEnd, watched
 from cometmq.client.user_calls import call_user, must_end_task
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.transaction import CheckTransaction
@@ -39,18 +34,8 @@ from cometmq.codec.record import decode_record
 from cometmq.codec.remoting import Command
 from cometmq.codec.trace import TracedMessage
 from cometmq.model import properties as keys_of
-from cometmq.model.errors import (
-    BrokerNotFound,
-    CometError,
-    MessageError,
-    NetError,
-    SendFailed,
-)
-from cometmq.model.flags import (
-    TRANSACTION_COMMIT,
-    TRANSACTION_PREPARED,
-    TRANSACTION_ROLLBACK,
-)
+from cometmq.model.errors import BrokerNotFound, CometError, MessageError, NetError, SendFailed
+from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.namespace import Namespace
 from cometmq.model.queue import MessageQueue
@@ -112,10 +97,11 @@ class ProducerTransactions:
     """The transactions of one producer.
 
     Args:
-        listener: Does the work of `execute`, and answers checks of unknown transactions; None: the answer is UNKNOWN.
+        check: Returns the outcome of a transaction that this producer did not begin; None: the answer is UNKNOWN.
         namespace: Namespace to remove from topics before the listener sees them.
         body_size_max: Maximum length of a body after decompression, bytes.
-        interceptors: Returns the interceptors of the producer, which exist once it is started.
+        interceptors: Interceptors of the producer.
+        mark: Name of a property; only checks of half messages with this property are answered.
     """
 
     def __init__(
@@ -123,36 +109,25 @@ class ProducerTransactions:
         group: str,
         instance: ClientInstance,
         encoder: SendEncoder,
-        listener: TransactionListener | None,
+        check: Callable[[StoredMessage], Any] | None,
         *,
         namespace: Namespace,
         body_size_max: int,
-        interceptors: Callable[[], Sequence[Interceptor]],
+        interceptors: Sequence[Interceptor] = (),
+        mark: str = keys_of.PRODUCER_GROUP,
     ) -> None:
         self._group = group
         self._interceptors = interceptors
         self._instance = instance
         self._api = TransactionApi(instance, group)
         self._encoder = encoder
-        self._listener = listener
+        self._asked = check
+        self._mark = mark
         self._namespace = namespace
         self._body_size_max = body_size_max
         self._known: dict[str, _Known] = {}
         self._checks = BoundedTasks(f"{group} transactions")
         self._checking: set[tuple[str, str]] = set()  # Address and message id.
-
-    @property
-    def can_tell_of_others(self) -> bool:
-        """Whether the producer has a listener, which can answer checks of transactions of other processes."""
-        return self._listener is not None
-
-    def check_listener(self) -> TransactionListener:
-        """Return the listener that answers checks; raise MessageError if the producer has none."""
-        if self._listener is None:
-            raise MessageError(
-                "this producer has no transaction_listener; pass one, or use transaction()"
-            )
-        return self._listener
 
     async def close(self) -> None:
         """Cancel the answers to checks that are in progress; a listener that runs in a thread continues."""
@@ -179,7 +154,7 @@ class ProducerTransactions:
             encoded = self._encoder.pack(those[0], marks, sys_flag=TRANSACTION_PREPARED)
             return sender.start(encoded, pick, timeout_ms)
 
-        half = await watched(self._interceptors(), [message], start, TracedMessage.HALF)
+        half = await watched(self._interceptors, [message], start, TracedMessage.HALF)
         self._remember(half)
         if half.status is not SendStatus.OK:
             # Follows RocketMQ: a half message that a power failure could lose must not start a transaction.
@@ -223,15 +198,15 @@ class ProducerTransactions:
                 known.is_confirmed = True
 
     async def execute(
-        self, half: SendResult, message: Message, argument: Any
+        self, half: SendResult, message: Message, work: Callable[..., Any], argument: Any
     ) -> TransactionState:
-        """Run the listener's work, report a commit or rollback to the broker, and return the outcome.
+        """Run the listener's `work`, report a commit or rollback to the broker, and return the outcome.
 
         After an exception of the listener the outcome is UNKNOWN. Raises the errors of `end`, and what the listener raises
         that is no Exception.
         """
         try:
-            state = await _run(self.check_listener().execute, message, argument)
+            state = await _run(work, message, argument)
         except BaseException as error:
             # The listener answers when the broker checks the transaction.
             self._known.pop(half.message_id, None)
@@ -252,7 +227,7 @@ class ProducerTransactions:
     @contextlib.contextmanager
     def _ending(self, end: TransactionEnd, *, is_traced: bool) -> Iterator[None]:
         """Report the end of a transaction, if `is_traced`, to the interceptors; the block reports it to the broker."""
-        ends = [each.ending(end) for each in self._interceptors()] if is_traced else []
+        ends = [each.ending(end) for each in self._interceptors] if is_traced else []
         try:
             yield
         except BaseException as error:
@@ -271,7 +246,10 @@ class ProducerTransactions:
         """
         record = decode_record(command.body)
         properties = record.properties()
-        if properties.get(keys_of.PRODUCER_GROUP) != self._group:
+        if (
+            properties.get(keys_of.PRODUCER_GROUP) != self._group
+            or self._mark not in properties
+        ):
             return False
         header = decode_fields(CheckTransaction, command.fields)
         queue = MessageQueue(record.topic, header.broker_name or "", record.queue_id)
@@ -324,7 +302,7 @@ class ProducerTransactions:
         known = self._known.get(message.message_id)
         if known is not None:
             return self._state_known(known, channel), ""
-        if self._listener is None:
+        if self._asked is None:
             _log.warning(
                 "A broker checks transaction %s, which this process did not begin; give "
                 "the producer a transaction_listener that knows its outcome",
@@ -332,7 +310,7 @@ class ProducerTransactions:
             )
             return TransactionState.UNKNOWN, "the producer does not know this transaction"
         try:
-            return await _run(self._listener.check, message), ""
+            return await _run(self._asked, message), ""
         except BaseException as error:
             if must_end_task(error):
                 raise

@@ -20,33 +20,26 @@ class BrokerAdmin(BlockingNoun[AsyncBrokerAdmin]):
 
     def cluster(self) -> ClusterInfo:
         """Return the clusters with their brokers that the nameserver knows."""
-        result: ClusterInfo = self._portal.call(self._client.cluster)
-        return result
+        return self._portal.call(self._client.cluster)
 
     def missing(self) -> list[AbsentBroker]:
         """Return the broker groups that left and that the nameserver remembers; empty if it returns no valid list, as RocketMQ's."""
-        result: list[AbsentBroker] = self._portal.call(self._client.missing)
-        return result
+        return self._portal.call(self._client.missing)
 
     def runtime(self, broker_name: str, broker_id: int = MASTER_ID) -> dict[str, str]:
         """Return the runtime values of a broker by RocketMQ's names; raise BrokerNotFound if it is not registered."""
-        result: dict[str, str] = self._portal.call(self._client.runtime, broker_name, broker_id)
-        return result
+        return self._portal.call(self._client.runtime, broker_name, broker_id)
 
     def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsReport:
         """Return the settings that are in effect at a broker; raise BrokerNotFound if it is not registered."""
-        result: SettingsReport = self._portal.call(
-            self._client.settings, broker_name, broker_id
-        )
-        return result
+        return self._portal.call(self._client.settings, broker_name, broker_id)
 
     def stats(self, broker_name: str, name: str, key: str) -> StatsWindows:
         """Return sums and rates of a statistic such as `TOPIC_PUT_NUMS` at a master, for its last minute, hour and day.
 
         Raises BrokerNotFound if the master is not registered, and BrokerRefused if it has no such statistic or key.
         """
-        result: StatsWindows = self._portal.call(self._client.stats, broker_name, name, key)
-        return result
+        return self._portal.call(self._client.stats, broker_name, name, key)
 
     def drain(self, broker_name: str) -> int:
         """Remove write permission from a broker's routes, so that producers avoid it; return the number of its topics.
@@ -54,29 +47,25 @@ class BrokerAdmin(BlockingNoun[AsyncBrokerAdmin]):
         Its messages can still be consumed. This lasts until `undrain`, until a nameserver restarts, or until the broker
         returns after it was gone or registers changed topics. Raises BrokerNotFound if no such master is registered.
         """
-        result: int = self._portal.call(self._client.drain, broker_name)
-        return result
+        return self._portal.call(self._client.drain, broker_name)
 
     def undrain(self, broker_name: str) -> int:
         """Make all of a broker's routes readable and writable; return the number of its topics, or raise BrokerNotFound."""
-        result: int = self._portal.call(self._client.undrain, broker_name)
-        return result
+        return self._portal.call(self._client.undrain, broker_name)
 
     def replicas(self) -> list[Replica]:
         """Return each member of each broker group, sorted by name and id, with its replication status or an error.
 
         A second broker that claims the id of a member has an `owner`; it is left out if it does not answer.
         """
-        result: list[Replica] = self._portal.call(self._client.replicas)
-        return result
+        return self._portal.call(self._client.replicas)
 
     def copies(self) -> list[ReplicaCopy]:
         """Return each member of each broker group and each rival for its id, with the state of its copy of the log.
 
         If a slave seems late, the members are queried again after a while.
         """
-        result: list[ReplicaCopy] = self._portal.call(self._client.copies)
-        return result
+        return self._portal.call(self._client.copies)
 
     def promotion(
         self, broker_name: str, broker_id: int | None = None, *, role: str | None = None
@@ -91,10 +80,7 @@ class BrokerAdmin(BlockingNoun[AsyncBrokerAdmin]):
         Raises:
             BrokerNotFound: No such group is registered, or no such slave answers.
         """
-        result: Promotion = self._portal.call(
-            self._client.promotion, broker_name, broker_id, role=role
-        )
-        return result
+        return self._portal.call(self._client.promotion, broker_name, broker_id, role=role)
 
     def promote(
         self,
@@ -118,10 +104,9 @@ class BrokerAdmin(BlockingNoun[AsyncBrokerAdmin]):
             BrokerRefused: A broker cannot change its role now; usually all have their old roles.
             NetError: A broker did not answer; the group may have no master now.
         """
-        result: Promotion = self._portal.call(
+        return self._portal.call(
             self._client.promote, broker_name, broker_id, role=role, force=force
         )
-        return result
 
     def demote(
         self, broker_name: str, *, address: str | None = None, successor: int | None = None
@@ -137,15 +122,13 @@ class BrokerAdmin(BlockingNoun[AsyncBrokerAdmin]):
             BrokerNotFound: No such master is registered.
             BrokerRefused: It did not become a slave; usually its role is as before. After a NetError it may be a slave.
         """
-        result: int = self._portal.call(
+        return self._portal.call(
             self._client.demote, broker_name, address=address, successor=successor
         )
-        return result
 
     def kv_values(self, namespace: str) -> dict[str, str]:
         """Return the values of a namespace of the nameservers' key-value configuration by key; empty if it is unknown."""
-        result: dict[str, str] = self._portal.call(self._client.kv_values, namespace)
-        return result
+        return self._portal.call(self._client.kv_values, namespace)
 
     def set_kv_value(self, namespace: str, key: str, value: str) -> None:
         """Set a value of the key-value configuration at every nameserver.
@@ -179,5 +162,4 @@ class BrokerAdmin(BlockingNoun[AsyncBrokerAdmin]):
         Args:
             registered: Only these broker groups, by name, without masters that left; None: all that are registered now.
         """
-        result: list[BrokerState] = self._portal.call(self._client.list, registered)
-        return result
+        return self._portal.call(self._client.list, registered)

@@ -17,8 +17,7 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
 
         `replay`, the command `dlq replay`, the dashboard and the Spark job share this ledger.
         """
-        result: list[bool] = self._portal.call(self._client.replayed, group, letters)
-        return result
+        return self._portal.call(self._client.replayed, group, letters)
 
     def replay(
         self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
@@ -36,8 +35,7 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
             RequestError: The name of the group is too long for the topic of the ledger.
             CometError: The ledger cannot be read or written.
         """
-        result: list[str] = self._portal.call(self._client.replay, group, letters, again=again)
-        return result
+        return self._portal.call(self._client.replay, group, letters, again=again)
 
     def replay_all(
         self,
@@ -65,7 +63,7 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
             RequestError: The name of the group is too long for the topic of its replay ledger.
             CometError: The cluster cannot be queried, or the ledger not written; another run can continue.
         """
-        result: ReplayResult = self._portal.call(
+        return self._portal.call(
             self._client.replay_all,
             group,
             wanted,
@@ -74,7 +72,6 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
             is_dry=is_dry,
             on_wait=on_wait,
         )
-        return result
 
     def read(
         self,
@@ -97,10 +94,9 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
             TopicNotFound: There is no dead-letter topic of the group.
             ExpressionError: A letter shows that the filter is invalid.
         """
-        result: Iterator[StoredMessage] = self._portal.iterate(
+        return self._portal.iterate(
             self._client.read, group, wanted, last=last, on_unreadable=on_unreadable
         )
-        return result
 
     def delete(self, group: str) -> None:
         """Delete all dead letters of a group, and the records of their replays; raise TopicNotFound if there are none."""
@@ -111,13 +107,11 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
 
         Of a group with more than 10,000 dead letters replayed ones count, too: the ledger of its replays is not read.
         """
-        result: list[DeadLetterCount] = self._portal.call(self._client.waiting)
-        return result
+        return self._portal.call(self._client.waiting)
 
     def list(self) -> list[DeadLetterCount]:
         """Return the number of dead letters of each group that has any, sorted by name; requires an administrator's rights.
 
         Brokers that do not answer or have left are named by the counts that lack them.
         """
-        result: list[DeadLetterCount] = self._portal.call(self._client.list)
-        return result
+        return self._portal.call(self._client.list)

@@ -4,14 +4,11 @@ import concurrent.futures
 from collections.abc import Callable, Sequence
 
 from cometmq.client.api.transactions import HalfMessage
-from cometmq.client.producer.check_answers import HalfJudge
 from cometmq.client.producer.encoded_producer import (
     AsyncEncodedProducer,
+    HalfJudge,
 )
-from cometmq.client.producer.encoded_send import (
-    EncodedBatch,
-    EncodedMessage,
-)
+from cometmq.client.producer.encoded_send import EncodedBatch, EncodedMessage
 from cometmq.client.producer.transactions import TransactionState
 from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
@@ -68,8 +65,7 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
             ClientClosed, NetError: The producer is not running, or no nameserver answers.
             BrokerRefused, CodecError: The first nameserver that answers refuses, or its route is invalid.
         """
-        result: list[MessageQueue] = self._portal.call(self._client.queues, topic)
-        return result
+        return self._portal.call(self._client.queues, topic)
 
     def send_each(
         self,
@@ -87,10 +83,7 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
             ClientClosed: The producer is not running (asyncio: raised by the future).
             MessageError: `queue` belongs to another topic than a message; nothing was sent.
         """
-        result: list[SendResult | CometError] = self._portal.call(
-            self._client.send_each, messages, queue=queue
-        )
-        return result
+        return self._portal.call(self._client.send_each, messages, queue=queue)
 
     def send_each_async(
         self,
@@ -103,10 +96,7 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
         Raises:
             ClientClosed: Called from an async listener, or in the child of a fork.
         """
-        result: concurrent.futures.Future[list[SendResult | CometError]] = self._portal.start(
-            self._client.send_each, messages, queue=queue
-        )
-        return result
+        return self._portal.start(self._client.send_each, messages, queue=queue)
 
     def end(
         self,
@@ -125,15 +115,11 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
         Raises:
             ClientClosed: The producer is not running.
         """
-        result: list[CometError | None] = self._portal.call(
-            self._client.end, half_messages, state, late=late
-        )
-        return result
+        return self._portal.call(self._client.end, half_messages, state, late=late)
 
     def committed(self, half_messages: Sequence[HalfMessage]) -> list[bool]:
         """Return for each half message whether its broker's index has the committed message, which consumers see.
 
         False also if the index lags behind or is disabled. Raises ClientClosed if not running, CometError if a query fails.
         """
-        result: list[bool] = self._portal.call(self._client.committed, half_messages)
-        return result
+        return self._portal.call(self._client.committed, half_messages)

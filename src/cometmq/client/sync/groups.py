@@ -19,8 +19,7 @@ class GroupAdmin(BlockingNoun[AsyncGroupAdmin]):
 
     def show(self, group: str) -> GroupState:
         """Return one consumer group, with members and lag by queue; raise GroupNotFound if no broker that answers knows it."""
-        result: GroupState = self._portal.call(self._client.show, group)
-        return result
+        return self._portal.call(self._client.show, group)
 
     def some(self, groups: Sequence[str]) -> list[GroupState | CometError]:
         """Return the state of some consumer groups, in their order, or the error that `show` would raise for one.
@@ -28,46 +27,35 @@ class GroupAdmin(BlockingNoun[AsyncGroupAdmin]):
         It takes fewer requests than `show` for each, and fewer bytes than `list`. Raises the error of the nameserver,
         or of a broker that refuses to list its groups.
         """
-        result: list[GroupState | CometError] = self._portal.call(self._client.some, groups)
-        return result
+        return self._portal.call(self._client.some, groups)
 
     def configs(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
         """Return all consumer groups of the namespace by name; if masters differ, with the settings of the last one.
 
         Raises BrokerNotFound if no master is registered.
         """
-        result: dict[str, GroupConfig] = self._portal.call(
-            self._client.configs, cluster=cluster
-        )
-        return result
+        return self._portal.call(self._client.configs, cluster=cluster)
 
     def connections(self, group: str) -> dict[str, ConsumerConnections]:
         """Return the members of a consumer group that are connected to each master, by broker name.
 
         Masters without a member are left out. Raises BrokerNotFound if no master is registered.
         """
-        result: dict[str, ConsumerConnections] = self._portal.call(
-            self._client.connections, group
-        )
-        return result
+        return self._portal.call(self._client.connections, group)
 
     def producers(self) -> ClusterProducers:
         """Return the connected members of all producer groups; requires an administrator's rights.
 
         Raises BrokerNotFound if no master is registered, NetError if none answers, and BrokerRefused if one refuses.
         """
-        result: ClusterProducers = self._portal.call(self._client.producers)
-        return result
+        return self._portal.call(self._client.producers)
 
     def producer_connections(self, group: str) -> dict[str, tuple[ClientConnection, ...]]:
         """Return the members of a producer group that are connected to each master, by broker name.
 
         Masters without a member are left out. Raises BrokerNotFound if no master is registered.
         """
-        result: dict[str, tuple[ClientConnection, ...]] = self._portal.call(
-            self._client.producer_connections, group
-        )
-        return result
+        return self._portal.call(self._client.producer_connections, group)
 
     def running(self, group: str, client_id: str, *, stacks: bool = False) -> RunningState:
         """Return the state that a member of a group reports; with `stacks`, also the stacks of its threads.
@@ -75,10 +63,7 @@ class GroupAdmin(BlockingNoun[AsyncGroupAdmin]):
         The masters are asked in turn until one returns it. If none does, raises BrokerRefused if a master refuses, for
         example because it does not know the member or the member is silent, and NetError if no master answers.
         """
-        result: RunningState = self._portal.call(
-            self._client.running, group, client_id, stacks=stacks
-        )
-        return result
+        return self._portal.call(self._client.running, group, client_id, stacks=stacks)
 
     def conflicts(self, group: str | None = None) -> list[Conflict]:
         """Return conflicts between a group's members: different subscriptions or message models, or a shared client id.
@@ -88,15 +73,11 @@ class GroupAdmin(BlockingNoun[AsyncGroupAdmin]):
         Args:
             group: The consumer group; None: all groups.
         """
-        result: list[Conflict] = self._portal.call(self._client.conflicts, group)
-        return result
+        return self._portal.call(self._client.conflicts, group)
 
     def locks(self, group: str | None = None) -> dict[tuple[str, MessageQueue], str]:
         """Return the client ids that hold queue locks, by group and queue; raise BrokerRefused for a Java broker."""
-        result: dict[tuple[str, MessageQueue], str] = self._portal.call(
-            self._client.locks, group
-        )
-        return result
+        return self._portal.call(self._client.locks, group)
 
     def create(self, group: GroupConfig, *, cluster: str | None = None) -> None:
         """Create a consumer group, or change its settings, at every master of the cluster, or of all clusters.
@@ -121,8 +102,7 @@ class GroupAdmin(BlockingNoun[AsyncGroupAdmin]):
 
         Raises BrokerNotFound without a master, GroupNotFound if none has the group, SettingsError for another field.
         """
-        result: dict[str, GroupConfig] = self._portal.call(self._client.set, group, changes)
-        return result
+        return self._portal.call(self._client.set, group, changes)
 
     def list(self, brokers: Mapping[str, str] | None = None) -> list[GroupState]:
         """Return the consumer groups of the namespace that the brokers know, with lag and members, sorted by name.
@@ -130,5 +110,4 @@ class GroupAdmin(BlockingNoun[AsyncGroupAdmin]):
         Args:
             brokers: Addresses of the brokers to query, by broker name; None: of each registered group the master or a slave.
         """
-        result: list[GroupState] = self._portal.call(self._client.list, brokers)
-        return result
+        return self._portal.call(self._client.list, brokers)

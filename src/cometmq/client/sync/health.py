@@ -20,7 +20,4 @@ class HealthAdmin(BlockingNoun[AsyncHealthAdmin]):
             wait_ms: Time that a message may wait for a member or for its acknowledgement, and a half message for the end
                 of its transaction, ms.
         """
-        result: list[Symptom] = self._portal.call(
-            self._client.check, lag_max=lag_max, wait_ms=wait_ms
-        )
-        return result
+        return self._portal.call(self._client.check, lag_max=lag_max, wait_ms=wait_ms)

@@ -37,7 +37,7 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
         """
-        result: list[StoredMessage] = self._portal.call(
+        return self._portal.call(
             self._client.by_key,
             topic,
             key,
@@ -45,23 +45,20 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
             begin_ms=begin_ms,
             end_ms=end_ms,
         )
-        return result
 
     def by_id(self, topic: str, message_id: str) -> StoredMessage | None:
         """Return the message with an id that its producer assigned, the newest one if there are several, or None.
 
         Raises TopicNotFound if the nameserver has no route of the topic.
         """
-        result: StoredMessage | None = self._portal.call(self._client.by_id, topic, message_id)
-        return result
+        return self._portal.call(self._client.by_id, topic, message_id)
 
     def view(self, offset_message_id: str) -> StoredMessage:
         """Return the message at the place that an offset message id contains: a broker and a physical offset.
 
         Raises BrokerRefused if there is none, BrokerNotFound for an unregistered address, CodecError for a malformed id.
         """
-        result: StoredMessage = self._portal.call(self._client.view, offset_message_id)
-        return result
+        return self._portal.call(self._client.view, offset_message_id)
 
     def find(self, message_id: str, *, topic: str | None = None) -> StoredMessage | None:
         """Return the message with an id, as its producer assigned it or with its place (offset message id); None without one.
@@ -73,15 +70,11 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
         """
-        result: StoredMessage | None = self._portal.call(
-            self._client.find, message_id, topic=topic
-        )
-        return result
+        return self._portal.call(self._client.find, message_id, topic=topic)
 
     def at_offset(self, topic: str, offset: int) -> list[StoredMessage]:
         """Return the messages at an offset of a topic, one from each queue that has it; raise TopicNotFound without a route."""
-        result: list[StoredMessage] = self._portal.call(self._client.at_offset, topic, offset)
-        return result
+        return self._portal.call(self._client.at_offset, topic, offset)
 
     def since(
         self, topic: str, time_ms: int, *, count_max: int, queue_id: int | None = None
@@ -97,10 +90,9 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
         """
-        result: list[StoredMessage] = self._portal.call(
+        return self._portal.call(
             self._client.since, topic, time_ms, count_max=count_max, queue_id=queue_id
         )
-        return result
 
     def deleted(self, messages: Sequence[StoredMessage]) -> set[str]:
         """Return the offset message ids of the messages whose offset in the queue now has another message or none.
@@ -110,8 +102,7 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
         before their queue's first offset, and those before the end of an unreadable queue, are normally not. Raises
         CometError if a broker cannot be queried.
         """
-        result: set[str] = self._portal.call(self._client.deleted, messages)
-        return result
+        return self._portal.call(self._client.deleted, messages)
 
     def trace(
         self,
@@ -131,10 +122,9 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
             TopicNotFound: The nameserver has no route of the topic of traces; brokers create it with the first trace.
             CodecError: A record or an answer is malformed.
         """
-        result: list[Trace] = self._portal.call(
+        return self._portal.call(
             self._client.trace, message_id, topic=topic, on_unreadable=on_unreadable
         )
-        return result
 
     def explain(self, message_id: str, group: str, *, topic: str | None = None) -> Explanation:
         """Check why a group has not consumed a message, and return the findings, with names as brokers know them.
@@ -150,10 +140,7 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
             BrokerNotFound: The broker of the message has no master now.
             NetError, BrokerRefused, CodecError: The cluster cannot be queried.
         """
-        result: Explanation = self._portal.call(
-            self._client.explain, message_id, group, topic=topic
-        )
-        return result
+        return self._portal.call(self._client.explain, message_id, group, topic=topic)
 
     def delayed(
         self,
@@ -175,10 +162,9 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
             TopicNotFound: No registered broker has the delay topic.
             SettingsError: The levels are malformed.
         """
-        result: DelayedMessages = self._portal.call(
+        return self._portal.call(
             self._client.delayed, kind, levels=levels, look_bytes=look_bytes
         )
-        return result
 
     def consume(self, message: StoredMessage, group: str) -> DirectOutcome | None:
         """Let a member of a group consume a stored message now, and return what its listener answered; None without a member.
@@ -188,16 +174,14 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
             BrokerNotFound: The broker of the message is not registered.
             BrokerRefused: The broker refuses, for example because it does not have the message any more.
         """
-        result: DirectOutcome | None = self._portal.call(self._client.consume, message, group)
-        return result
+        return self._portal.call(self._client.consume, message, group)
 
     def resend(self, message: StoredMessage) -> SendResult:
         """Send a copy of a stored message to its topic, where every group gets it; its property REPLAY_OF has the place.
 
         Raises the errors of a send, such as TopicNotFound, MessageError and SendFailed.
         """
-        result: SendResult = self._portal.call(self._client.resend, message)
-        return result
+        return self._portal.call(self._client.resend, message)
 
     def recall(self, handle: str) -> str:
         """Cancel a message that waits for its delivery time, and return the message id in the handle.
@@ -211,5 +195,4 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
             BrokerNotFound: The topic's route does not have the message's broker.
             BrokerRefused: The broker refuses, for example as recallMessageEnable is false or the message is due.
         """
-        result: str = self._portal.call(self._client.recall, handle)
-        return result
+        return self._portal.call(self._client.recall, handle)

@@ -16,10 +16,7 @@ class OffsetAdmin(BlockingNoun[AsyncOffsetAdmin]):
 
         Raises TopicNotFound if the nameserver has no route of the topic.
         """
-        result: dict[MessageQueue, int | None] = self._portal.call(
-            self._client.committed, group, topic
-        )
-        return result
+        return self._portal.call(self._client.committed, group, topic)
 
     def progress(
         self, group: str, topic: str | None = None
@@ -30,10 +27,7 @@ class OffsetAdmin(BlockingNoun[AsyncOffsetAdmin]):
         broker, or if the nameserver remembers a broker that left and may have more queues; `Admin.groups.show` then returns
         what is known. Queues of brokers that RocketMQ's nameserver has forgotten are missing in the result.
         """
-        result: dict[MessageQueue, QueueProgress] = self._portal.call(
-            self._client.progress, group, topic
-        )
-        return result
+        return self._portal.call(self._client.progress, group, topic)
 
     def lag(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
         """Return a group's number of unconsumed messages by queue, as in `progress`, also for queues without an offset.
@@ -47,26 +41,21 @@ class OffsetAdmin(BlockingNoun[AsyncOffsetAdmin]):
             GroupNotFound: No broker knows the group; a misspelt group thus does not seem to be without a backlog.
             BrokerNotFound: No broker is registered, or one that may have more queues has left.
         """
-        result: dict[MessageQueue, int] = self._portal.call(self._client.lag, group, topic)
-        return result
+        return self._portal.call(self._client.lag, group, topic)
 
     def at(self, topic: str, timestamp_ms: int | None) -> dict[MessageQueue, int]:
         """Return the offsets to which `reset` would move a group, by queue, without moving it.
 
         Raises TopicNotFound if the nameserver has no route of the topic.
         """
-        result: dict[MessageQueue, int] = self._portal.call(
-            self._client.at, topic, timestamp_ms
-        )
-        return result
+        return self._portal.call(self._client.at, topic, timestamp_ms)
 
     def moves(self, group: str, offsets: Mapping[MessageQueue, int]) -> list[OffsetMove]:
         """Return the moves that `set` would make to these offsets, sorted by queue, without making them.
 
         Raises TopicNotFound if the nameserver has no route of a topic.
         """
-        result: list[OffsetMove] = self._portal.call(self._client.moves, group, offsets)
-        return result
+        return self._portal.call(self._client.moves, group, offsets)
 
     def reset(
         self, group: str, topic: str, timestamp_ms: int | None
@@ -84,10 +73,7 @@ class OffsetAdmin(BlockingNoun[AsyncOffsetAdmin]):
             BrokerNotFound: A broker of the topic has no master at the moment.
             BrokerRefused: A broker refuses, for example because it does not know the group.
         """
-        result: dict[MessageQueue, int] = self._portal.call(
-            self._client.reset, group, topic, timestamp_ms
-        )
-        return result
+        return self._portal.call(self._client.reset, group, topic, timestamp_ms)
 
     def set(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Move a group to given offsets (the next to consume, by queue); connected members continue there.

@@ -78,10 +78,9 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             TopicNotFound, BrokerNotFound, NetError: No route was found, or no broker could be reached.
             CodecError: The broker's answer is malformed (the message may be stored), or the route is.
         """
-        result: SendResult = self._portal.call(
+        return self._portal.call(
             self._client.send, message, queue=queue, selector=selector, timeout_ms=timeout_ms
         )
-        return result
 
     def send_async(
         self,
@@ -96,10 +95,9 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         Raises:
             ClientClosed: Called from an async listener, or in the child of a fork.
         """
-        result: concurrent.futures.Future[SendResult] = self._portal.start(
+        return self._portal.start(
             self._client.send, message, queue=queue, selector=selector, timeout_ms=timeout_ms
         )
-        return result
 
     def send_many(
         self,
@@ -127,7 +125,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             ClientClosed, MessageError: A message cannot be sent; raised after the sends before it have ended.
             SettingsError: `window` is less than 1.
         """
-        result: list[SendResult] = self._portal.call(
+        return self._portal.call(
             self._client.send_many,
             messages,
             queue=queue,
@@ -135,7 +133,6 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             timeout_ms=timeout_ms,
             window=window,
         )
-        return result
 
     def send_batch(
         self,
@@ -156,10 +153,9 @@ class Producer(BlockingGroupClient[AsyncProducer]):
                 `queue` belongs to another topic.
             ClientClosed, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
         """
-        result: SendResult = self._portal.call(
+        return self._portal.call(
             self._client.send_batch, messages, queue=queue, timeout_ms=timeout_ms
         )
-        return result
 
     def send_batch_async(
         self,
@@ -173,10 +169,9 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         Raises:
             ClientClosed: Called from an async listener, or in the child of a fork.
         """
-        result: concurrent.futures.Future[SendResult] = self._portal.start(
+        return self._portal.start(
             self._client.send_batch, messages, queue=queue, timeout_ms=timeout_ms
         )
-        return result
 
     def send_oneway(
         self,
@@ -213,10 +208,9 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             CodecError: The reply is malformed, or as in `send`.
             ClientClosed, MessageError, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError: As in `send`.
         """
-        result: StoredMessage = self._portal.call(
+        return self._portal.call(
             self._client.request, message, queue=queue, selector=selector, timeout_ms=timeout_ms
         )
-        return result
 
     def reply(
         self,
@@ -239,10 +233,9 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             BrokerRefused: The client that sent the request is not connected to the broker, or as in `send`.
             ClientClosed, SendFailed, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
         """
-        result: SendResult = self._portal.call(
+        return self._portal.call(
             self._client.reply, request, body, properties=properties, timeout_ms=timeout_ms
         )
-        return result
 
     def reply_async(
         self,
@@ -257,10 +250,9 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         Raises:
             ClientClosed: Called from an async listener, or in the child of a fork.
         """
-        result: concurrent.futures.Future[SendResult] = self._portal.start(
+        return self._portal.start(
             self._client.reply, request, body, properties=properties, timeout_ms=timeout_ms
         )
-        return result
 
     def transaction(
         self,
@@ -309,10 +301,9 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             BrokerRefused: The half message was refused, or its end, for example as the broker has lost it.
             ClientClosed: The producer is not running, or was closed meanwhile.
         """
-        result: TransactionResult = self._portal.call(
+        return self._portal.call(
             self._client.send_in_transaction, message, argument, timeout_ms=timeout_ms
         )
-        return result
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues that messages of this topic may be sent to.
@@ -324,5 +315,4 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             ClientClosed, NetError: The producer is not running, or no nameserver answers.
             BrokerRefused, CodecError: The first nameserver that answers refuses, or its route is invalid.
         """
-        result: list[MessageQueue] = self._portal.call(self._client.queues, topic)
-        return result
+        return self._portal.call(self._client.queues, topic)

@@ -49,8 +49,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         Raises ClientClosed, and if no route is known yet, TopicNotFound if there is none, NetError if no nameserver
         answers, and BrokerRefused or CodecError if the first that answers refuses or its route is invalid.
         """
-        result: list[MessageQueue] = self._portal.call(self._client.queues, topic)
-        return result
+        return self._portal.call(self._client.queues, topic)
 
     def fetch(
         self,
@@ -76,7 +75,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
             BrokerRefused: A broker refuses, as for a queue that does not exist or may not be read, or the nameserver.
             ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: There is no valid answer of a broker.
         """
-        result: PullResult = self._portal.call(
+        return self._portal.call(
             self._client.fetch,
             queue,
             offset,
@@ -84,7 +83,6 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
             wait_ms=wait_ms,
             expression=expression,
         )
-        return result
 
     def fetch_raw(
         self,
@@ -108,7 +106,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
             wait_ms: How long the broker may wait for a message if there is none, ms; 0: not at all.
             expression: Filter, `Tag(...)` or `Sql(...)`.
         """
-        result: RawPull = self._portal.call(
+        return self._portal.call(
             self._client.fetch_raw,
             queue,
             offset,
@@ -117,7 +115,6 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
             wait_ms=wait_ms,
             expression=expression,
         )
-        return result
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
         """Subscribe to a topic, or change its filter; unless broadcasting, the group's members share the queues.
@@ -126,7 +123,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
             SubscriptionError: The filter (`expression`) is neither a `Tag` nor an `Sql`.
             ClientError: This consumer has queues by `assign`.
         """
-        self._portal.call(self._client.subscribe, topic, expression)
+        self._portal.do(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
         """End the subscription to a topic and soon give up its queues.
@@ -134,7 +131,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         This consumer remains in the group, so other members usually do not take over its queues until it closes. Raises
         SubscriptionError if the topic is not subscribed.
         """
-        self._portal.call(self._client.unsubscribe, topic)
+        self._portal.do(self._client.unsubscribe, topic)
 
     def assign(self, queues: Iterable[MessageQueue]) -> None:
         """Receive the messages of exactly these queues, unfiltered, without joining the group; replaces earlier queues.
@@ -152,8 +149,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
 
     def assignment(self) -> list[MessageQueue]:
         """Return the queues that this consumer currently receives, by subscription or `assign`, sorted."""
-        result: list[MessageQueue] = self._portal.call(self._client.assignment)
-        return result
+        return self._portal.call(self._client.assignment)
 
     def receive(self, max_count: int = 32, *, wait_ms: int = 5000) -> list[StoredMessage]:
         """Return the next messages of the assigned queues, or of this member's share of the subscribed topics' queues.
@@ -166,10 +162,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
             max_count: Maximum number of messages.
             wait_ms: How long to wait for the first message, ms; the list is empty if none arrives, or at `close`.
         """
-        result: list[StoredMessage] = self._portal.call(
-            self._client.receive, max_count, wait_ms=wait_ms
-        )
-        return result
+        return self._portal.call(self._client.receive, max_count, wait_ms=wait_ms)
 
     def __iter__(self) -> Iterator[StoredMessage]:
         """Yield the messages that `receive` returns, one after the other, while the consumer runs.
@@ -184,8 +177,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         Raises ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could
         not be queried.
         """
-        result: int = self._portal.call(self._client.min_offset, queue)
-        return result
+        return self._portal.call(self._client.min_offset, queue)
 
     def max_offset(self, queue: MessageQueue) -> int:
         """Return the offset after the last readable message of a queue, as its broker knows it.
@@ -193,8 +185,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         Raises ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could
         not be queried.
         """
-        result: int = self._portal.call(self._client.max_offset, queue)
-        return result
+        return self._portal.call(self._client.max_offset, queue)
 
     def offset_by_time(
         self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False
@@ -210,10 +201,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
             ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be
                 queried.
         """
-        result: int = self._portal.call(
-            self._client.offset_by_time, queue, timestamp_ms, upper=upper
-        )
-        return result
+        return self._portal.call(self._client.offset_by_time, queue, timestamp_ms, upper=upper)
 
     def committed(self, queue: MessageQueue) -> int | None:
         """Return the next offset to consume that this group committed; without one None, or 0 for a young queue.
@@ -221,8 +209,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         Raises ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could
         not be queried.
         """
-        result: int | None = self._portal.call(self._client.committed, queue)
-        return result
+        return self._portal.call(self._client.committed, queue)
 
     def commit(self, queue: MessageQueue, offset: int) -> None:
         """Commit the offset from which the group is to consume a queue next, at its broker; `receive` does not move.

@@ -60,7 +60,7 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
 
         Raises SubscriptionError if the filter (`expression`) is neither a `Tag` nor an `Sql`.
         """
-        self._portal.call(self._client.subscribe, topic, expression)
+        self._portal.do(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
         """End the subscription to a topic and soon give up its queues.
@@ -69,7 +69,7 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         messages whose listener call has not started by then are dropped; popped ones, also of a pop in progress, are
         usually passed to the listener. Raises SubscriptionError if the topic is not subscribed.
         """
-        self._portal.call(self._client.unsubscribe, topic)
+        self._portal.do(self._client.unsubscribe, topic)
 
     def wait(self) -> None:
         """Wait until this consumer is closed, its listener fails for good (ListenerError), or SIGTERM or SIGINT arrives.
@@ -85,11 +85,11 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
 
     def pause(self) -> None:
         """Start no further pull or pop until `resume`; messages of earlier ones are still passed to the listener."""
-        self._portal.call(self._client.pause)
+        self._portal.do(self._client.pause)
 
     def resume(self) -> None:
         """Start pulling and popping again after `pause`."""
-        self._portal.call(self._client.resume)
+        self._portal.do(self._client.resume)
 
     def set_concurrency(self, concurrency: int) -> None:
         """Set the maximum number of concurrent listener calls; calls in progress are not interrupted.
@@ -97,14 +97,12 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         Raises ClientClosed if the consumer is not running, and SettingsError if the number is out of range or the
         listener is orderly.
         """
-        self._portal.call(self._client.set_concurrency, concurrency)
+        self._portal.do(self._client.set_concurrency, concurrency)
 
     def statistics(self) -> dict[str, TopicCounts]:
         """Return a dict of topics to the numbers of messages that this consumer has pulled, consumed and failed on."""
-        result: dict[str, TopicCounts] = self._portal.call(self._client.statistics)
-        return result
+        return self._portal.do(self._client.statistics)
 
     def rates(self) -> dict[str, ConsumeRates]:
         """Return a dict of topics to messages per second and mean times over about a minute, and failures in about an hour."""
-        result: dict[str, ConsumeRates] = self._portal.call(self._client.rates)
-        return result
+        return self._portal.do(self._client.rates)

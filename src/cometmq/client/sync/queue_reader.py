@@ -46,8 +46,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         Raises ClientClosed, NetError if no nameserver answers, and BrokerRefused or CodecError if the first one that
         answers refuses or its answer is invalid.
         """
-        result: list[str] = self._portal.call(self._client.topics)
-        return result
+        return self._portal.call(self._client.topics)
 
     def brokers(self) -> list[str]:
         """Return the names of the brokers that are registered at a nameserver, sorted.
@@ -55,16 +54,14 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         Raises ClientClosed, NetError if no nameserver answers, and BrokerRefused or CodecError if the first one that
         answers refuses or its answer is invalid.
         """
-        result: list[str] = self._portal.call(self._client.brokers)
-        return result
+        return self._portal.call(self._client.brokers)
 
     def missing_brokers(self) -> list[MissingBroker]:
         """Return the brokers that a CometMQ nameserver remembers but that are offline; empty if a nameserver refuses.
 
         RocketMQ's nameserver refuses. Raises ClientClosed, NetError if none answers, and CodecError if the answer is malformed.
         """
-        result: list[MissingBroker] = self._portal.call(self._client.missing_brokers)
-        return result
+        return self._portal.call(self._client.missing_brokers)
 
     def queues(self, topics: Iterable[str]) -> dict[str, TopicQueues | TopicNotFound]:
         """Return the current queues of each topic, or TopicNotFound for a topic without a route.
@@ -72,28 +69,19 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         Raises ClientClosed, NetError if no nameserver answers, and BrokerRefused or CodecError if the first one that
         answers refuses or its answer is invalid.
         """
-        result: dict[str, TopicQueues | TopicNotFound] = self._portal.call(
-            self._client.queues, topics
-        )
-        return result
+        return self._portal.call(self._client.queues, topics)
 
     def min_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError]:
         """Return a dict of queues to the offset of their first message (0 if there never was one), or to an error."""
-        result: dict[MessageQueue, int | CometError] = self._portal.call(
-            self._client.min_offsets, queues
-        )
-        return result
+        return self._portal.call(self._client.min_offsets, queues)
 
     def max_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError]:
         """Return a dict of queues to the offset that their next message will get, or to an error."""
-        result: dict[MessageQueue, int | CometError] = self._portal.call(
-            self._client.max_offsets, queues
-        )
-        return result
+        return self._portal.call(self._client.max_offsets, queues)
 
     def offsets_by_time(
         self, times_ms: Mapping[MessageQueue, int]
@@ -103,19 +91,13 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         `times_ms` are the times by queue, ms since 1970. Without such a message: usually the queue's end. Brokers of 4.x
         return the offset nearest to the time.
         """
-        result: dict[MessageQueue, int | CometError] = self._portal.call(
-            self._client.offsets_by_time, times_ms
-        )
-        return result
+        return self._portal.call(self._client.offsets_by_time, times_ms)
 
     def committed_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError | None]:
         """Return a dict of queues to the group's committed offset or an error; without offset None, or 0 if young."""
-        result: dict[MessageQueue, int | CometError | None] = self._portal.call(
-            self._client.committed_offsets, queues
-        )
-        return result
+        return self._portal.call(self._client.committed_offsets, queues)
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Commit offsets of the group; if some fail, still try the other brokers, then raise the first CometError."""
@@ -134,10 +116,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
             BrokerNotFound: A broker of the topic has no master now; slaves are not queried.
             ClientClosed, NetError, BrokerRefused, CodecError: A broker or nameserver gives no valid answer.
         """
-        result: IndexedMessages | None = self._portal.call(
-            self._client.indexed, topic, key, is_id=is_id
-        )
-        return result
+        return self._portal.call(self._client.indexed, topic, key, is_id=is_id)
 
     def read(
         self,
@@ -172,7 +151,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
             TopicNotFound, BrokerNotFound, NetError, CodecError: There is no route, or no valid answer.
             BrokerRefused: A broker refuses, as for a queue that does not exist or may not be read, or the nameserver.
         """
-        result: Iterator[RawPull] = self._portal.iterate_ahead(
+        return self._portal.iterate_ahead(
             self._client.read,
             queue,
             start,
@@ -182,7 +161,6 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
             expression=expression,
             read_from=read_from,
         )
-        return result
 
     def read_first(
         self,
@@ -197,11 +175,10 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         `ranges` has queue, start and end of each range; the result for an empty one is None. The other arguments are as
         in `read`.
         """
-        result: list[RawPull | CometError | None] = self._portal.call(
+        return self._portal.call(
             self._client.read_first,
             ranges,
             max_count=max_count,
             expression=expression,
             read_from=read_from,
         )
-        return result

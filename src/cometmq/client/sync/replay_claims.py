@@ -46,8 +46,7 @@ class ReplayClaims(BlockingGroupClient[AsyncReplayClaims]):
             ClientClosed: The client is not running.
             CometError: The cluster cannot be queried, or the ledger not written.
         """
-        result: set[LetterId] = self._portal.call(self._client.take, run, letters)
-        return result
+        return self._portal.call(self._client.take, run, letters)
 
     def end(self) -> None:
         """Record that the claimed dead letters are sent; call it after their sends.

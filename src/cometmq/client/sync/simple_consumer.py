@@ -45,14 +45,14 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
 
         Raises SubscriptionError if the filter (`expression`) is neither a `Tag` nor an `Sql`.
         """
-        self._portal.call(self._client.subscribe, topic, expression)
+        self._portal.do(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
         """End the subscription to a topic; messages received from it can still be acknowledged.
 
         Raises SubscriptionError if the topic is not subscribed.
         """
-        self._portal.call(self._client.unsubscribe, topic)
+        self._portal.do(self._client.unsubscribe, topic)
 
     def receive(
         self,
@@ -75,10 +75,9 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
             ClientError: A server refused, a broker has no master now, or `max_count` is out of range; or ClientClosed.
             TopicNotFound, NetError, CodecError: No route, a server did not answer, or its answer is malformed.
         """
-        result: list[StoredMessage] = self._portal.call(
+        return self._portal.call(
             self._client.receive, max_count, invisible_ms=invisible_ms, wait_ms=wait_ms
         )
-        return result
 
     def ack(self, messages: StoredMessage | Sequence[StoredMessage]) -> None:
         """Acknowledge one or several messages, so that they are not redelivered after their invisible time; a request per broker.
@@ -96,7 +95,4 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
             ClientError: The broker refused or has no master now, or the message was not popped; or ClientClosed.
             NetError, CodecError: The broker did not answer, or its answer is malformed.
         """
-        result: StoredMessage = self._portal.call(
-            self._client.change_invisibility, message, invisible_ms
-        )
-        return result
+        return self._portal.call(self._client.change_invisibility, message, invisible_ms)

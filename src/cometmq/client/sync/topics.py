@@ -18,8 +18,7 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
 
     def kinds(self) -> dict[str, TopicKind]:
         """Return the kind of each topic by name, sorted; also of topics that only brokers have that left their nameserver."""
-        result: dict[str, TopicKind] = self._portal.call(self._client.kinds)
-        return result
+        return self._portal.call(self._client.kinds)
 
     def show(self, topic: str, missing: Sequence[AbsentBroker] | None = None) -> TopicState:
         """Return the offsets and last store time of each queue of a topic, and its rate of stored messages per second.
@@ -36,8 +35,7 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
             TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
             NetError: No broker of the route answers.
         """
-        result: TopicState = self._portal.call(self._client.show, topic, missing)
-        return result
+        return self._portal.call(self._client.show, topic, missing)
 
     def bounds(self, topic: str, missing: Sequence[AbsentBroker] | None = None) -> TopicState:
         """Return the offsets of a topic's readable queues, without times and rate; requires no administrator's rights.
@@ -52,31 +50,26 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
         Raises:
             TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
         """
-        result: TopicState = self._portal.call(self._client.bounds, topic, missing)
-        return result
+        return self._portal.call(self._client.bounds, topic, missing)
 
     def offsets(self, topic: str) -> dict[MessageQueue, QueueBounds]:
         """Return the first and the next offset of each readable queue of a topic; raise TopicNotFound without a route.
 
         It raises the error of a broker that does not answer; `bounds` returns what is known.
         """
-        result: dict[MessageQueue, QueueBounds] = self._portal.call(self._client.offsets, topic)
-        return result
+        return self._portal.call(self._client.offsets, topic)
 
     def route(self, topic: str) -> TopicRoute:
         """Return the route of a topic: its brokers and queues; raise TopicNotFound if the nameserver has none."""
-        result: TopicRoute = self._portal.call(self._client.route, topic)
-        return result
+        return self._portal.call(self._client.route, topic)
 
     def configs(self, topic: str) -> dict[str, TopicConfig]:
         """Return a topic's settings by broker name; raise TopicNotFound if the nameserver has no route of the topic."""
-        result: dict[str, TopicConfig] = self._portal.call(self._client.configs, topic)
-        return result
+        return self._portal.call(self._client.configs, topic)
 
     def group_names(self, topic: str) -> list[str]:
         """Return the groups with offsets in a topic or members subscribed to it, sorted; raise TopicNotFound if unknown."""
-        result: list[str] = self._portal.call(self._client.group_names, topic)
-        return result
+        return self._portal.call(self._client.group_names, topic)
 
     def groups(self, topic: str, *, count_max: int | None = None) -> list[GroupState]:
         """Return the groups with offsets in a topic or members subscribed to it, each with the topic's queues only, sorted.
@@ -90,10 +83,7 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
         """
-        result: list[GroupState] = self._portal.call(
-            self._client.groups, topic, count_max=count_max
-        )
-        return result
+        return self._portal.call(self._client.groups, topic, count_max=count_max)
 
     def create(
         self,
@@ -121,7 +111,7 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
             RequestError: The name is invalid.
             BrokerNotFound: No master is registered, none of the cluster, or not this one.
         """
-        result: dict[str, TopicConfig] = self._portal.call(
+        return self._portal.call(
             self._client.create,
             topic,
             queues=queues,
@@ -131,7 +121,6 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
             broker=broker,
             attributes=attributes,
         )
-        return result
 
     def set_perm(
         self,
@@ -157,10 +146,9 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
             BrokerNotFound: The route has no such master.
             CometError: The error of the first broker that fails; earlier changes stay.
         """
-        result: dict[str, int] = self._portal.call(
+        return self._portal.call(
             self._client.set_perm, topic, read=read, write=write, broker=broker
         )
-        return result
 
     def set_request_mode(
         self,
@@ -206,10 +194,8 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
         Returns the resulting settings by broker name. Raises BrokerNotFound if no master is registered, TopicNotFound if
         none has the topic, and SettingsError for another field.
         """
-        result: dict[str, TopicConfig] = self._portal.call(self._client.set, topic, changes)
-        return result
+        return self._portal.call(self._client.set, topic, changes)
 
     def list(self) -> list[str]:
         """Return the names of all topics of the namespace, including system topics."""
-        result: list[str] = self._portal.call(self._client.list)
-        return result
+        return self._portal.call(self._client.list)

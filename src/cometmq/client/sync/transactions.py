@@ -14,5 +14,4 @@ class TransactionAdmin(BlockingNoun[AsyncTransactionAdmin]):
 
     def discarded(self) -> list[StoredMessage]:
         """Return the half messages that brokers discarded, for example after too many checks, by queue and offset."""
-        result: list[StoredMessage] = self._portal.call(self._client.discarded)
-        return result
+        return self._portal.call(self._client.discarded)

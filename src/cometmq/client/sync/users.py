@@ -16,10 +16,7 @@ class UserAdmin(BlockingNoun[AsyncUserAdmin]):
 
     def create(self, name: str, password: str, *, is_super: bool) -> list[str]:
         """Create a user at every registered broker; raise CometError if some fail, for example because the user exists."""
-        result: list[str] = self._portal.call(
-            self._client.create, name, password, is_super=is_super
-        )
-        return result
+        return self._portal.call(self._client.create, name, password, is_super=is_super)
 
     def put(
         self,
@@ -41,15 +38,11 @@ class UserAdmin(BlockingNoun[AsyncUserAdmin]):
             BrokerNotFound: No such master is registered.
             CometError: It refuses or gives no valid answer.
         """
-        result: bool = self._portal.call(
-            self._client.put, broker_name, values, policies, is_dry=is_dry
-        )
-        return result
+        return self._portal.call(self._client.put, broker_name, values, policies, is_dry=is_dry)
 
     def delete(self, name: str) -> list[str]:
         """Delete a user and its policies at every registered broker; raise CometError if some fail, or none knows the user."""
-        result: list[str] = self._portal.call(self._client.delete, name)
-        return result
+        return self._portal.call(self._client.delete, name)
 
     def put_entry(
         self,
@@ -64,25 +57,21 @@ class UserAdmin(BlockingNoun[AsyncUserAdmin]):
 
         Raises SettingsError for an invalid entry, which changes nothing, and CometError if some brokers fail.
         """
-        result: list[str] = self._portal.call(
+        return self._portal.call(
             self._client.put_entry, name, resource, actions, sources, is_allowed=is_allowed
         )
-        return result
 
     def delete_entry(self, name: str, resource: str) -> list[str]:
         """Delete a resource's entry from a user's Custom policy at every broker; raise CometError if some fail."""
-        result: list[str] = self._portal.call(self._client.delete_entry, name, resource)
-        return result
+        return self._portal.call(self._client.delete_entry, name, resource)
 
     def set(self, name: str, values: Mapping[str, str]) -> list[str]:
         """Change a user's password, userType or userStatus at every registered broker; raise CometError if some fail."""
-        result: list[str] = self._portal.call(self._client.set, name, values)
-        return result
+        return self._portal.call(self._client.set, name, values)
 
     def list(self) -> AccountsReport:
         """Return the users and policies of the registered brokers that answer, and the errors of the others.
 
         Raises SettingsError if a broker's policy is malformed, and other CometErrors if no nameserver can be queried.
         """
-        result: AccountsReport = self._portal.call(self._client.list)
-        return result
+        return self._portal.call(self._client.list)

@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.listeners import ListenerCall, is_consuming
 from cometmq.client.results import SendResult
+from cometmq.client.settings import ClientSettings
 from cometmq.codec.trace import TracedMessage, TraceOutcome
 from cometmq.model.message import Message, StoredMessage
 
@@ -61,6 +63,22 @@ class Interceptor(Protocol):
     async def close(self) -> None:
         """Release resources when the client closes; functions that the other methods returned may still be called."""
         ...
+
+
+def make_interceptors(
+    instance: ClientInstance, group: str, settings: ClientSettings
+) -> list[Interceptor]:
+    """Make the interceptors that the settings enable; raise SettingsError if OpenTelemetry is wanted but not installed."""
+    interceptors: list[Interceptor] = []
+    if settings.telemetry:
+        from cometmq.client.tracing.telemetry import Telemetry
+
+        interceptors.append(Telemetry(instance, group))
+    if settings.trace:  # Made last because it starts a task, and Telemetry may raise.
+        from cometmq.client.tracing.tracer import Tracer
+
+        interceptors.insert(0, Tracer(instance, group, settings.trace_topic))
+    return interceptors
 
 
 def watched(

@@ -3,12 +3,13 @@
 Requires `pip install cometmq[otel]`, and `telemetry` in the settings. Names follow the conventions for messaging spans
 (system "rocketmq"). The context is propagated in user properties of the message, by default W3C's `traceparent`.
 Durations are histograms with the names, labels and buckets of RocketMQ's own clients (rocketmq-clients,
-HistogramEnum and MetricLabels): `rocketmq_send_cost_time` and `rocketmq_process_time`, ms. If the program configures no
-provider, OpenTelemetry drops both.
+HistogramEnum, GaugeEnum and MetricLabels): `rocketmq_send_cost_time` and `rocketmq_process_time`, ms; gauges have the
+messages that push consumers cache. If the program configures no provider, OpenTelemetry drops all.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.results import SendResult
@@ -166,3 +167,52 @@ class Telemetry:
 def _fail(span: trace.Span, error: BaseException) -> None:
     span.record_exception(error)
     span.set_status(trace.Status(trace.StatusCode.ERROR, str(error)))
+
+
+# Returns the number of messages and the bytes of their bodies, by topic.
+Cached = Callable[[], Mapping[str, tuple[int, int]]]
+
+_NAMES = {
+    "rocketmq_consumer_cached_messages": "Messages that wait for a listener or are being consumed by one.",
+    "rocketmq_consumer_cached_bytes": "Bytes of the bodies of cached messages.",
+}
+
+
+class CacheGauge:
+    """The number and bytes of the cached messages of one push consumer, exported as gauges until `close`.
+
+    The program's provider, if it has one, reads the values with `cached` when it exports, usually in its own thread.
+    """
+
+    def __init__(self, instance: ClientInstance, group: str, cached: Cached) -> None:
+        self._labels = {"client_id": instance.client_id, "consumer_group": group}
+        self._cached = cached
+        _of_consumers.add(self)
+        _make()
+
+    def close(self) -> None:
+        """Stop exporting the values of this consumer."""
+        _of_consumers.discard(self)
+
+    def observed(self, place: int) -> Iterable[metrics.Observation]:
+        """Yield a value for each topic: the number of cached messages (place 0), or the bytes of their bodies (place 1)."""
+        for topic, counts in self._cached().items():
+            yield metrics.Observation(counts[place], {"topic": topic, **self._labels})
+
+
+_of_consumers: set[CacheGauge] = set()
+
+
+@cache
+def _make() -> None:
+    """Create the instruments, once: OpenTelemetry ignores a second instrument with the same name."""
+    meter = metrics.get_meter("cometmq")
+    for place, (name, description) in enumerate(_NAMES.items()):
+        meter.create_observable_gauge(name, [_reader(place)], description=description)
+
+
+def _reader(place: int) -> Callable[[metrics.CallbackOptions], list[metrics.Observation]]:
+    def read(_options: metrics.CallbackOptions) -> list[metrics.Observation]:
+        return [each for one in list(_of_consumers) for each in one.observed(place)]
+
+    return read

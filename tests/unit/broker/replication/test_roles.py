@@ -14,7 +14,7 @@ from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.replication import RoleChange
 from cometmq.codec.java_properties import decode_java_properties
 from cometmq.codec.record import decode_records
-from cometmq.embedded.local_sends import LocalSends
+from cometmq.embedded.pair import LocalSends
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused

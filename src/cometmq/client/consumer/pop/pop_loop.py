@@ -12,8 +12,7 @@ from typing import Any
 
 from cometmq.client.consumer.counts import Counts
 from cometmq.client.consumer.listeners import ListenerVerdict
-from cometmq.client.consumer.pop.pops import Popper, PopTerms
-from cometmq.client.consumer.pull.process_queue import ProcessQueue
+from cometmq.client.consumer.pop.pops import Popper
 from cometmq.client.consumer.send_back import RETRIES_DEFAULT, SendBack
 from cometmq.client.outages import Outages
 from cometmq.client.settings import ConsumeFrom, PushSettings
@@ -67,7 +66,6 @@ class PopLoop:
 
     Attributes:
         queue: The queue; id -1 means any queue of its broker.
-        process_queue: An empty cache as in a pull loop; not used, because pop has no offset to commit.
         is_dropped: Whether popping ends or has ended; popped messages still belong to this member until they are
             settled or their invisible time ends.
         popped_ms: Time of the last pop request, at first of the creation, ms since 1970.
@@ -75,7 +73,6 @@ class PopLoop:
 
     def __init__(self, queue: MessageQueue, popping: PopContext) -> None:
         self.queue = queue
-        self.process_queue = ProcessQueue()
         self.is_dropped = False
         self.counts = popping.counts.of(queue.topic)
         self.popped_ms = popping.clock.now_ms()
@@ -134,19 +131,19 @@ class PopLoop:
         is_last = settings.consume_from is ConsumeFrom.LAST
         wanted = popping.subscription_of(self.queue.topic)
         assert wanted is not None, "the end of a subscription drops its loops"
-        ask = PopTerms(
-            wanted,
-            settings.pop_count,
-            settings.pop_invisible_ms,
-            settings.suspend_ms,
-            FROM_MAX if is_last else FROM_MIN,
-            self.queue.queue_id,
-        )
         began = self._asked_at = popping.clock.monotonic()
         self.popped_ms = popping.clock.now_ms()
         self._is_answered.clear()
         try:
-            messages = await popping.popper.pop(self.queue.broker_name, ask)
+            messages = await popping.popper.pop(
+                self.queue.broker_name,
+                wanted,
+                max_count=settings.pop_count,
+                invisible_ms=settings.pop_invisible_ms,
+                wait_ms=settings.suspend_ms,
+                init_mode=FROM_MAX if is_last else FROM_MIN,
+                queue_id=self.queue.queue_id,
+            )
         finally:
             self._is_answered.set()
         popping.outages.worked(_POPPING, self.queue)

@@ -22,15 +22,7 @@ from cometmq.codec.headers.pop import (
 )
 from cometmq.codec.receipt import Receipt, decode_starts, kind_of, parse_receipt, real_topic
 from cometmq.codec.record import Record
-from cometmq.codec.remoting import Command
-from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import (
-    BrokerRefused,
-    ClientError,
-    CodecError,
-    CometError,
-    RequestError,
-)
+from cometmq.model.errors import ClientError, CodecError, RequestError
 from cometmq.model.message import StoredMessage, message_name
 from cometmq.model.namespace import NO_NAMESPACE, Namespace
 from cometmq.model.properties import FIRST_POP_TIME, POP_CK
@@ -41,49 +33,6 @@ from cometmq.model.text import plural
 _log = logging.getLogger(__name__)
 
 ANY_QUEUE = -1
-
-
-@dataclass(frozen=True, slots=True)
-class PopTerms:
-    """The parameters of a pop request.
-
-    Attributes:
-        subscription: Topic and filter.
-        max_count: Maximum number of messages, up to 32.
-        invisible_ms: How long the messages are hidden from the group, ms.
-        wait_ms: How long the broker may hold a pop that finds no message, ms.
-        init_mode: Start of a new group, `codec.headers.pop.FROM_MIN` or FROM_MAX.
-        queue_id: Queue to pop; by default any queue.
-    """
-
-    subscription: Subscription
-    max_count: int
-    invisible_ms: int
-    wait_ms: int
-    init_mode: int
-    queue_id: int = ANY_QUEUE
-
-
-class _Introduced:
-    """Sends requests to brokers on the connections of a client instance."""
-
-    def __init__(self, instance: ClientInstance) -> None:
-        self._instance = instance
-
-    async def ask(
-        self, address: str, command: Command, *, timeout_ms: float | None = None
-    ) -> Command:
-        """Return a request's answer; raise BrokerRefused for an error answer, NetError, CodecError or ClientClosed without one."""
-        try:
-            channel = await self._instance.channels.get(address)
-            timeout_ms = timeout_ms or self._instance.settings.request_timeout_ms
-            answer = await channel.call(command, timeout_ms=timeout_ms)
-            if answer.code != ResponseCode.SUCCESS:
-                raise BrokerRefused(answer.code, answer.remark or "", address)
-        except CometError as error:
-            self._instance.masters.doubt_at(address, error)
-            raise
-        return answer
 
 
 class Popper:
@@ -103,7 +52,7 @@ class Popper:
         namespace: Namespace = NO_NAMESPACE,
     ) -> None:
         self._instance = instance
-        self._api = ConsumeApi(_Introduced(instance))
+        self._api = ConsumeApi(instance)
         self._group = group
         self.body_size_max = body_size_max
         self.namespace = namespace
@@ -112,28 +61,46 @@ class Popper:
         """Wait before the next pop, after an error; maybe only until the broker group has another master."""
         await self._instance.masters.pause(broker_name, seconds, error)
 
-    async def pop(self, broker_name: str, ask: PopTerms) -> list[StoredMessage]:
+    async def pop(
+        self,
+        broker_name: str,
+        wanted: Subscription,
+        *,
+        max_count: int,
+        invisible_ms: int,
+        wait_ms: int,
+        init_mode: int,
+        queue_id: int = ANY_QUEUE,
+    ) -> list[StoredMessage]:
         """Pop messages from a master; return the readable ones that match the tags, which may be none.
 
         Messages after 64 MiB of decompressed bodies (or `body_size_max`, if larger) are left out. Raises BrokerRefused,
         BrokerNotFound, NetError, CodecError or ClientClosed if there is no valid answer.
+
+        Args:
+            broker_name: Name of the broker.
+            wanted: Topic and filter.
+            max_count: Maximum number of messages, up to 32.
+            invisible_ms: How long the messages are hidden from the group, ms.
+            wait_ms: How long the broker may hold a pop that finds no message, ms.
+            init_mode: Start of a new group, `codec.headers.pop.FROM_MIN` or FROM_MAX.
+            queue_id: Queue to pop; by default any queue.
         """
-        wanted = ask.subscription
         header = PopRequest(
             consumer_group=self._group,
             topic=wanted.topic,
-            queue_id=ask.queue_id,
-            max_msg_nums=ask.max_count,
-            invisible_time=ask.invisible_ms,
-            poll_time=ask.wait_ms,
+            queue_id=queue_id,
+            max_msg_nums=max_count,
+            invisible_time=invisible_ms,
+            poll_time=wait_ms,
             born_time=self._instance.clock.now_ms(),
-            init_mode=ask.init_mode,
+            init_mode=init_mode,
             exp_type=wanted.kind,
             exp=wanted.expression,
             broker_name=broker_name,
         )
         popped = await self._api.pop(self._instance.address(broker_name), header)
-        return [] if popped is None else await self._messages(broker_name, ask, popped)
+        return [] if popped is None else await self._messages(broker_name, wanted, popped)
 
     async def notified(self, broker_name: str, topic: str, wait_ms: int) -> bool:
         """Ask a broker whether it has messages of a topic for the group; the broker may wait up to `wait_ms` ms for some.
@@ -192,9 +159,8 @@ class Popper:
     # --- messages and receipt handles
 
     async def _messages(
-        self, broker_name: str, ask: PopTerms, given: PoppedRecords
+        self, broker_name: str, wanted: Subscription, given: PoppedRecords
     ) -> list[StoredMessage]:
-        wanted = ask.subscription
         told, records = given
         starts = decode_starts(told.start_offset_info or "")
         popped = _Popped(self, broker_name, wanted, told, starts)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions, each_of, subscription_of
-from cometmq.client.consumer.pop.pops import Popper, PopTerms, receipt_of
+from cometmq.client.consumer.pop.pops import Popper, receipt_of
 from cometmq.client.consumer.send_back import SendBack
 from cometmq.client.lifecycle import AsyncGroupClient
 from cometmq.client.settings import ConsumeFrom, SimpleSettings
@@ -204,14 +204,14 @@ class AsyncSimpleConsumer(AsyncGroupClient):
             wanted = self._subscriptions.get(topic)
             if wanted is None:
                 continue  # Unsubscribed meanwhile.
-            ask = PopTerms(
+            messages = await self._popper.pop(
+                broker_name,
                 wanted,
-                max_count,
-                invisible_ms,
-                left_ms if len(places) == 1 else 0,
-                FROM_MIN if is_from_min else FROM_MAX,
+                max_count=max_count,
+                invisible_ms=invisible_ms,
+                wait_ms=left_ms if len(places) == 1 else 0,
+                init_mode=FROM_MIN if is_from_min else FROM_MAX,
             )
-            messages = await self._popper.pop(broker_name, ask)
             kept = [message for message in messages if not await self._buried(message)]
             if kept:
                 return kept

@@ -24,13 +24,7 @@ from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.record import Record
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import (
-    BrokerNotFound,
-    BrokerRefused,
-    CodecError,
-    CometError,
-    NetError,
-)
+from cometmq.model.errors import BrokerNotFound, BrokerRefused, CodecError, CometError, NetError
 from cometmq.model.message import StoredMessage
 from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue

@@ -11,13 +11,7 @@ For connectors, copies and checks. `cometmq.connect.QueueReader` is the same for
 """
 
 import logging
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TypeVar, cast
@@ -29,9 +23,8 @@ from cometmq.client.argument_checks import check_counts
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.connection.routes import KnownTopic
 from cometmq.client.consumer.filters import ALL, Filter, subscription_of
-from cometmq.client.consumer.pull.members import members_of
 from cometmq.client.consumer.pull.pulls import Puller, PullTerms
-from cometmq.client.consumer.pull.range_reader import RangeReader
+from cometmq.client.consumer.pull.range_reader import RangeReader, members_of
 from cometmq.client.consumer.pull.read_from import ReadFrom
 from cometmq.client.lifecycle import AsyncGroupClient
 from cometmq.client.results import IndexedMessages, RawPull, TopicQueues

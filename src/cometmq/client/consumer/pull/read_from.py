@@ -1,4 +1,4 @@
-"""The user's choice of the member of a broker group to read from."""
+"""The user's choice of the member of a broker group to read from; Spark imports it in processes that read nothing."""
 
 from enum import StrEnum
 

@@ -5,14 +5,14 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from cometmq.client.consumer.listeners import ListenerCall, ListenerVerdict
 from cometmq.client.consumer.pop.pop_loop import PopLoop
 from cometmq.client.consumer.pull.process_queue import ProcessQueue
 from cometmq.client.consumer.pull.pull_loop import PullLoop
 from cometmq.model.clock import Clock
-from cometmq.model.message import StoredMessage
+from cometmq.model.message import StoredMessage, message_name
 from cometmq.net.loop import may_have_threads
 from cometmq.net.tasks import Tasks
 
@@ -50,25 +50,6 @@ AnyJob = ListenerJob | PopJob
 Done = Callable[[AnyJob, ListenerVerdict, float], None]
 
 
-class Workers(Protocol):
-    """Interface of the threads or tasks that call the listener."""
-
-    def submit(self, job: ListenerJob) -> None:
-        """Queue a job; a free worker calls the listener with it, unless the job is over by then.
-
-        It is over if the consumer has given up the queue, or the invisible time of popped messages has ended.
-        """
-        ...
-
-    def forget(self) -> None:
-        """Prevent the start of the jobs that wait; running calls go on."""
-        ...
-
-    async def close(self, timeout_ms: int) -> None:
-        """Start no further job; after `timeout_ms` ms leave running threads, and cancel and await running tasks."""
-        ...
-
-
 def make_workers(
     call: ListenerCall,
     *,
@@ -76,7 +57,7 @@ def make_workers(
     done: Done,
     clock: Clock,
     begin: Callable[[AnyJob], None] = lambda _job: None,
-) -> Workers:
+) -> "TaskWorkers | ThreadWorkers":
     """Create the workers for a listener; they call `begin` with a job before the listener, and `done` on the loop after.
 
     They are threads, or tasks for `async def` and under virtual time.
@@ -334,3 +315,61 @@ class ThreadWorkers:
                 timeout_ms,
             )
         self._collect()
+
+
+_LOOKS = 15  # Per timeout; Java: one.
+
+# Sends a message back for redelivery; returns whether a broker accepted it.
+GiveBack = Callable[[StoredMessage], Awaitable[bool]]
+
+
+class ConsumeTimeout:
+    """The running listener calls of a consumer; call `look` every `look_every_ms` ms to send back late messages.
+
+    A listener that hangs keeps its messages and blocks the committed offset of the queue. Unless broadcasting, they are
+    sent back after consumeTimeout, mostly with delay level 3; if that succeeds for all, the listener's result is ignored.
+    Follows ProcessQueue.cleanExpiredMsg of RocketMQ 5.3.3.
+    """
+
+    def __init__(self, timeout_ms: int, clock: Clock, give_back: GiveBack) -> None:
+        self.look_every_ms = max(timeout_ms // _LOOKS, 1)
+        self._timeout_ms = timeout_ms
+        self._now = clock.monotonic
+        self._give_back = give_back
+        # By the id of a job: the start of its call, the job, and its messages that were not sent back.
+        self._running: dict[int, tuple[float, ListenerJob, list[StoredMessage]]] = {}
+
+    def begin(self, job: ListenerJob) -> None:
+        """Record the start of a listener call; from any thread."""
+        self._running[id(job)] = self._now(), job, list(job.messages)
+
+    def end(self, job: ListenerJob) -> list[StoredMessage]:
+        """Stop watching a listener call; return the messages that its result concerns: those that were not sent back."""
+        watched = self._running.pop(id(job), None)
+        return [] if watched is None else watched[2]
+
+    def is_any(self) -> bool:
+        """Return whether a listener call is watched: it has begun, has not ended, and `look` has not given it up."""
+        return bool(self._running)
+
+    async def look(self) -> None:
+        """Send back the messages of calls that exceed the timeout; forget calls whose queue this member gave up."""
+        before = self._now() - self._timeout_ms / 1000
+        for began, job, left in list(self._running.values()):
+            if began >= before:
+                continue
+            if job.loop.is_dropped:  # The queue now belongs to another member.
+                self.end(job)
+                continue
+            for message in list(left):
+                if id(job) not in self._running:
+                    break  # The call has ended meanwhile.
+                _log.warning(
+                    "A listener has worked on %s for more than %d ms; the message is sent back for a retry",
+                    message_name(message), self._timeout_ms,
+                )  # fmt: skip
+                if await self._give_back(message) and id(job) in self._running:
+                    left.remove(message)
+                    job.loop.finish(job.process_queue, [message.queue_offset])
+            if not left:
+                self.end(job)

@@ -23,11 +23,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Self, cast
 
-from cometmq.client.consumer.listeners import (
-    ListenerClosed,
-    OrderlyStatus,
-    Said,
-)
+from cometmq.client.consumer.listeners import ListenerClosed, OrderlyStatus, Said
 from cometmq.client.user_calls import is_async_function
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import as_given

@@ -32,31 +32,23 @@ from cometmq.client.consumer.pop.pop_loop import PopLoop
 from cometmq.client.consumer.pull.pull_loop import Batch, PullLoop
 from cometmq.client.consumer.push.concurrent import (
     AnyJob,
+    ConsumeTimeout,
     ListenerJob,
     PopJob,
     TaskWorkers,
     ThreadWorkers,
-    Workers,
     make_workers,
 )
-from cometmq.client.consumer.push.consume_timeout import ConsumeTimeout
-from cometmq.client.consumer.push.direct import consume_directly
 from cometmq.client.consumer.send_back import SendBack
 from cometmq.client.lifecycle import AsyncGroupClient, ClientState
 from cometmq.client.periodic import repeat
-from cometmq.client.producer.send_chain import make_interceptors
 from cometmq.client.settings import PushSettings
 from cometmq.client.stop_signals import stop_signals
-from cometmq.client.tracing.interceptors import Interceptor, intercepted_call
-from cometmq.codec.bodies.running import ConsumeRates, DirectOutcome
+from cometmq.client.tracing.interceptors import Interceptor, intercepted_call, make_interceptors
+from cometmq.codec.bodies.running import ConsumeRates, DirectOutcome, DirectResult
 from cometmq.codec.record import Record
 from cometmq.model.delay_levels import DEAD_LETTER, FIRST_RETRY_LEVEL
-from cometmq.model.errors import (
-    CometError,
-    ListenerError,
-    SettingsError,
-    SubscriptionError,
-)
+from cometmq.model.errors import CometError, ListenerError, SettingsError, SubscriptionError
 from cometmq.model.message import StoredMessage, message_name
 from cometmq.model.text import as_given
 from cometmq.net.tasks import Tasks
@@ -125,7 +117,7 @@ class AsyncPushConsumer(AsyncGroupClient):
         self._consume_timeout = ConsumeTimeout(
             self._settings.consume_timeout_ms, self._instance.clock, self._give_back_overdue
         )
-        self._workers: Workers | None = None
+        self._workers: Orderly | TaskWorkers | ThreadWorkers | None = None
         self._back: SendBack | None = None
         self._tasks = Tasks(f"{self._group} listener")
         self._ended = (
@@ -170,7 +162,7 @@ class AsyncPushConsumer(AsyncGroupClient):
         for interceptor in interceptors:
             self._at_close(interceptor.close)
         if settings.telemetry:
-            from cometmq.client.tracing.cache_gauge import CacheGauge
+            from cometmq.client.tracing.telemetry import CacheGauge
 
             self._at_close(CacheGauge(self._instance, self._group, self._cached).close)
         self._at_close(self._tasks.close)
@@ -188,7 +180,9 @@ class AsyncPushConsumer(AsyncGroupClient):
     def _short(self, by_topic: Mapping[str, Value]) -> dict[str, Value]:
         return {self._namespace.unwrap(topic): each for topic, each in by_topic.items()}
 
-    def _make_workers(self, interceptors: list[Interceptor]) -> Workers:
+    def _make_workers(
+        self, interceptors: list[Interceptor]
+    ) -> Orderly | TaskWorkers | ThreadWorkers:
         settings = self._settings
         call = intercepted_call(self._call, interceptors)
         if settings.orderly:
@@ -269,7 +263,22 @@ class AsyncPushConsumer(AsyncGroupClient):
         return self._short(self._member.counts.rates())
 
     async def _consume_directly(self, message: StoredMessage) -> DirectOutcome:
-        return await consume_directly(self._call, message, clock=self._instance.clock)
+        """Run the listener on one message for a console, without committing; return the outcome, with any error as text.
+
+        Follows ConsumeMessageConcurrentlyService.consumeMessageDirectly of RocketMQ 5.3.3.
+        """
+        call, now = self._call, self._instance.clock.monotonic
+        began = now()
+        if call.is_async:
+            verdict = await call.run_on_loop([message])
+        else:
+            verdict = await asyncio.to_thread(call.run, [message])
+        result = DirectResult.SUCCESS if verdict.is_consumed else DirectResult.LATER
+        remark = None
+        if error := verdict.error or verdict.fault:
+            result = DirectResult.EXCEPTION
+            remark = f"{type(error).__name__}: {error}"
+        return DirectOutcome(result, round((now() - began) * 1000), remark)
 
     # --- messages
 
