@@ -129,8 +129,8 @@ spark: setup $(CLASSES) ## the data sources and jobs on a local Spark
 
 classes: setup $(CLASSES)
 
-$(CLASSES): requirements.lock src/cometmq/spark/class_archive.py | setup
-	XDG_CACHE_HOME=$(CURDIR)/$(@D) $(BIN)/cometmq pipeline warm
+$(CLASSES): requirements.lock examples/spark_classes.py | setup
+	XDG_CACHE_HOME=$(CURDIR)/$(@D) $(BIN)/python -m examples.spark_classes
 	@touch $@
 
 fuzz: setup ## 150,000 broken frames, 20,000 requests that fit their codes, 2,000 broken gRPC connections; ARGS='--frames 1000000': the long run

@@ -111,12 +111,22 @@ class StoreWork:
         """A query over a small topic, in a process of its own.
 
         Args:
-            cache: the user's cache folder; what `cometmq pipeline warm` makes is there, or is not.
+            cache: the user's cache folder; what `python -m examples.spark_classes` makes is there, or is not.
         """
         query = "SELECT count(*) AS rows FROM messages"
         where = ("--nameserver", self._made.nameserver, "--topic", FEW_TOPIC)
         began = time.perf_counter()
-        said = self._cometmq(cache, "sql", query, *where, "--master", "local[2]", "--json")
+        said = self._python(
+            cache,
+            "cometmq.cli",
+            "pipeline",
+            "sql",
+            query,
+            *where,
+            "--master",
+            "local[2]",
+            "--json",
+        )
         took = time.perf_counter() - began
         if str(FEW_ROWS) not in said:
             raise RuntimeError(f"{FEW_TOPIC} has {FEW_ROWS} rows, and the job said {said}")
@@ -138,11 +148,11 @@ class StoreWork:
 
     def warm(self) -> None:
         """Make what later jobs start faster with."""
-        self._cometmq(WARM_CACHE, "warm")
+        self._python(WARM_CACHE, "examples.spark_classes")
 
-    def _cometmq(self, cache: str, *command: str) -> str:
+    def _python(self, cache: str, *command: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "cometmq.cli", "pipeline", *command],
+            [sys.executable, "-m", *command],
             env={**os.environ, "XDG_CACHE_HOME": str(self._folder / cache)},
             capture_output=True,
             text=True,

@@ -240,7 +240,7 @@ SPARK_STORE_LINES = [
     Line("verify: every record, CRC and queue entry", "verify", "per_second", 600_000.0, against=None),
     Line("Spark alone: a Python source of two rows, from the command to its result", "bare job", "seconds", None, against=None, at_least=False, unit=" s"),
     Line("`cometmq pipeline sql`, 20,000 messages: from the command to its result", "cold job", "seconds", 12.0, against=None, at_least=False, unit=" s"),
-    Line("the same after `cometmq pipeline warm`", "warm job", "seconds", 8.0, against=None, at_least=False, unit=" s"),
+    Line("the same after `python -m examples.spark_classes`", "warm job", "seconds", 8.0, against=None, at_least=False, unit=" s"),
 ]  # fmt: skip
 
 

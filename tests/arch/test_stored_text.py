@@ -40,7 +40,6 @@ NO_STORED_TEXT = {
     "spark/jobs/error_text.py": "what is shown",
     "spark/jobs/checkpoint.py": "a file of Spark",
     "spark/delta.py": "what is shown",
-    "spark/class_archive.py": "what a program wrote",
 }
 
 

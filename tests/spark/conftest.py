@@ -1,7 +1,7 @@
 """One Spark session and one cluster for all tests that need them; both are real.
 
 Most of what a small job takes is the start of Spark's JVM. So all of them, those of programs and commands too, read the
-classes from an archive as `cometmq pipeline warm` makes it (`make spark` does, in the project's cache folder), and
+classes from an archive as `python -m examples.spark_classes` makes it (`make spark` does, in the project's cache folder), and
 compile with the quick compiler alone.
 """
 

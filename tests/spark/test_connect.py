@@ -12,8 +12,7 @@ import pyspark
 import pytest
 
 from cometmq.model.exit_status import ExitStatus
-from cometmq.spark.class_archive import java_options
-from cometmq.spark.java import java_home
+from cometmq.spark.java import java_home, java_options
 from tests.support.connect_program import ROWS
 from tests.support.processes import Program, free_port
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from cometmq.spark.interpreter import unzipped_python
+from cometmq.spark.session import unzipped_python
 
 LIBRARY = Path(pyspark.__file__).parent / "python" / "lib"
 ZIPS = f"{LIBRARY}/pyspark.zip:{next(LIBRARY.glob('py4j-*-src.zip'))}"

@@ -44,7 +44,7 @@ def pipeline(context: typer.Context) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the job that the arguments name, or `warm`; its exit status becomes that of the process."""
+    """Run the job that the arguments name; its exit status becomes that of the process."""
     # SIGTERM ends a run as Ctrl-C does, so that the manifest records the end.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     given = sys.argv[1:] if arguments is None else arguments
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def application(word: str = "") -> typer.Typer:
-    """Return a command line with `warm` and the jobs whose names have `word` as first word, or all jobs if none has.
+    """Return a command line with the jobs whose names have `word` as first word, or all jobs if none has.
 
     Raises CometError, which says how to install it, if PySpark or a package of the jobs is missing.
     """
@@ -78,17 +78,7 @@ def application(word: str = "") -> typer.Typer:
             families[family] = _group(f"Jobs of {family}.")
             app.add_typer(families[family], name=family)
         families.get(family, app).command(name, help=job.help)(_command(job))
-    app.command("warm")(warm)
     return app
-
-
-def warm() -> None:
-    """Make Spark start faster on this machine: keep what Java parses at each start in a file."""
-    from cometmq.spark.class_archive import build
-
-    with _statuses():
-        path = build()
-        screen().print(f"{path.stat().st_size / 1e6:.0f} MB: {path}")
 
 
 def _group(text: str) -> typer.Typer:

@@ -14,11 +14,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
-from cometmq.spark.class_archive import SUBMIT_ARGS, java_options
-from cometmq.spark.interpreter import unzipped_python
-from cometmq.spark.java import java_home
+from cometmq.spark.java import java_home, java_options
 from cometmq.spark.register import register
 
 _CONF = {
@@ -33,6 +32,8 @@ _CONF = {
     "spark.python.unix.domain.socket.enabled": "true",
 }
 
+# PySpark takes the JVM's arguments from this variable; a value set by the user replaces ours.
+SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 
 # Local masters that SparkContext accepts: local, local[2], local[*], local[2, 4].
 _LOCAL = re.compile(r"local(?:\[\s*(?P<threads>\d+|\*)\s*(?:,\s*\d+\s*)?\])?")
@@ -135,3 +136,37 @@ def _quiet_start(folder: Path) -> str:
     settings = folder / "log4j2.properties"
     settings.write_text(_LOGGING)
     return f"-Dlog4j2.configurationFile={settings.as_uri()}"
+
+
+_SCRIPT = """\
+#!/bin/sh
+zips={zips}
+while [ "${{PYTHONPATH#*"$zips"}}" != "$PYTHONPATH" ]; do
+  PYTHONPATH="${{PYTHONPATH%%"$zips"*}}${{PYTHONPATH#*"$zips"}}"
+done
+exec {python} "$@"
+"""
+
+
+def unzipped_python(folder: Path) -> str:
+    """Write a script into `folder` that runs this Python without PySpark's zips in PYTHONPATH, and return its path.
+
+    Spark puts `pyspark.zip` first in the PYTHONPATH of each Python that it starts. Python caches no bytecode of modules
+    in a zip, so each process compiles PySpark again: 0.5 s, and the first query over a Python source waits for four
+    processes in sequence (docs/spark/tuning.md). The same files are installed next to the zip as a package.
+
+    Returns this Python's own path if the zips are not found, the system is not POSIX, or scripts in `folder` cannot run.
+    The script removes only the exact text that Spark's PythonUtils.sparkPythonPath adds.
+    """
+    library = Path(pyspark.__file__).parent / "python" / "lib"
+    zips = [*library.glob("pyspark.zip"), *library.glob("py4j-*-src.zip")]
+    if len(zips) != 2 or os.name != "posix":
+        return sys.executable
+    script = folder / "python"
+    told = "".join(f"{path}{os.pathsep}" for path in zips)
+    script.write_text(
+        _SCRIPT.format(zips=shlex.quote(told), python=shlex.quote(sys.executable))
+    )
+    script.chmod(0o700)
+    # The file system of temporary files may be mounted without permission to execute.
+    return str(script) if os.access(script, os.X_OK) else sys.executable
