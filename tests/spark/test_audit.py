@@ -8,13 +8,18 @@ import pytest
 
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.jobs import replay
-from cometmq.spark.sink.audit import ABORTED, STORED, audit_of, write_audit
 from cometmq.spark.sink.columns import SinkColumns
 from cometmq.spark.sink.identity import TaskRun
 from cometmq.spark.sink.sender import StoredRows
 from cometmq.spark.sink.settings import SinkSettings
 from cometmq.spark.sink.task import TaskStored
-from cometmq.spark.sink.writer import RocketMQStreamWriter
+from cometmq.spark.sink.writer import (
+    ABORTED,
+    STORED,
+    RocketMQStreamWriter,
+    audit_of,
+    write_audit,
+)
 from tests.spark.conftest import load, save
 from tests.spark.test_jobs import place
 

@@ -15,10 +15,9 @@ from cometmq.embedded import Embedded
 from cometmq.model.errors import CometError, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.sink.batches import RowBatch, RowPlace
-from cometmq.spark.sink.client_cluster import ClientSinkCluster, sink_cluster
+from cometmq.spark.sink.cluster import SinkCluster, sink_cluster
 from cometmq.spark.sink.settings import SinkSettings
-from cometmq.spark.source.client_cluster import ClientSourceCluster, source_cluster
-from cometmq.spark.source.cluster import PullPlan
+from cometmq.spark.source.cluster import PullPlan, SourceCluster, source_cluster
 from cometmq.spark.source.settings import SourceSettings
 
 COUNT = 500
@@ -30,8 +29,8 @@ def source_settings(nameserver: str) -> SourceSettings:
 
 
 @pytest.fixture
-def source(cluster: Embedded) -> ClientSourceCluster:
-    return ClientSourceCluster(source_settings(cluster.nameserver))
+def source(cluster: Embedded) -> SourceCluster:
+    return SourceCluster(source_settings(cluster.nameserver))
 
 
 @pytest.fixture
@@ -137,7 +136,7 @@ def test_topics_brokers_and_queues_are_known(source, queue):
 
 
 def test_batches_are_under_way_together_and_keep_their_own_ids(cluster, topic):
-    sink = ClientSinkCluster(SinkSettings.parse({"nameserver": cluster.nameserver}))
+    sink = SinkCluster(SinkSettings.parse({"nameserver": cluster.nameserver}))
     queue = sink.writable_queues(topic)[1]
     ids = sink.ids.make(20).to_pylist()
     assert len(set(ids)) == 20
@@ -157,7 +156,7 @@ def test_batches_are_under_way_together_and_keep_their_own_ids(cluster, topic):
 
 
 def test_a_cluster_that_a_task_writes_is_busy_until_it_is_done(cluster):
-    sink = ClientSinkCluster(SinkSettings.parse({"nameserver": cluster.nameserver}))
+    sink = SinkCluster(SinkSettings.parse({"nameserver": cluster.nameserver}))
     states = [sink.is_busy]
     with sink.used():
         states.append(sink.is_busy)
@@ -167,14 +166,14 @@ def test_a_cluster_that_a_task_writes_is_busy_until_it_is_done(cluster):
 
 def test_a_namespace_stands_at_the_broker_and_nowhere_else(cluster, topic):
     options = {"nameserver": cluster.nameserver, "rocketmq.namespace": "shop"}
-    sink = ClientSinkCluster(SinkSettings.parse({**options, "group": "writers"}))
+    sink = SinkCluster(SinkSettings.parse({**options, "group": "writers"}))
     body = encode_batch([(0, b"x", f"UNIQ_KEY\x01{sink.ids.make(1)[0]}\x02".encode())])
     sent = sink.start(RowBatch(RowPlace(topic, sink.writable_queues(topic)[0]), 1, body))
     assert isinstance(sent.result()[0], SendResult)
     settings = SourceSettings.parse(
         {**options, "subscribePattern": "spark-.*", "group": "readers"}, is_stream=False
     )
-    source = ClientSourceCluster(settings)
+    source = SourceCluster(settings)
     assert topic in source.topics()  # Others may have made topics in this namespace.
     found = source.queues([topic, f"{topic}-gone"])
     assert isinstance(found[f"{topic}-gone"], TopicNotFound)
@@ -190,11 +189,11 @@ def test_a_namespace_stands_at_the_broker_and_nowhere_else(cluster, topic):
     with PullConsumer(cluster.nameserver, group="shop%readers") as consumer:
         assert consumer.committed(replace(queue, topic=f"shop%{topic}")) == 1
     assert source.committed_offsets([queue]) == {queue: 1}
-    assert topic not in ClientSourceCluster(source_settings(cluster.nameserver)).topics()
+    assert topic not in SourceCluster(source_settings(cluster.nameserver)).topics()
 
 
 def test_a_nameserver_that_is_not_there_is_a_net_error():
-    source = ClientSourceCluster(source_settings("127.0.0.1:1"))
+    source = SourceCluster(source_settings("127.0.0.1:1"))
     with pytest.raises(NetError):
         source.queues(["t"])
 

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 
 from cometmq.model.errors import SettingsError
 from cometmq.spark import delta_sink, read_delta
-from cometmq.spark.delta_file import file_statistics
+from cometmq.spark.delta import file_statistics
 
 pytestmark = pytest.mark.slow
 

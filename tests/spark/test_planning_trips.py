@@ -7,7 +7,7 @@ import pytest
 from cometmq import Admin
 from cometmq.embedded import Embedded
 from cometmq.spark.source import planning
-from cometmq.spark.source.client_cluster import ClientSourceCluster
+from cometmq.spark.source.cluster import SourceCluster
 from cometmq.spark.source.settings import SourceSettings
 from tests.support.far_away import FarAway
 
@@ -48,7 +48,7 @@ def test_a_plan_over_a_thousand_queues_takes_a_few_round_trips(
     mq, proxy = far
     given = {"nameserver": mq.nameserver, "subscribe": "wide", "group": "g", **options}
     settings = SourceSettings.parse(given, is_stream=False)
-    cluster = ClientSourceCluster(settings)
+    cluster = SourceCluster(settings)
     try:
         queues = planning.covered_queues(settings.topics, cluster)
         assert len(queues) == QUEUES

@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 from cometmq import Message, Producer
 from cometmq.model.errors import SettingsError
 from cometmq.spark.jobs import replay, sending
-from cometmq.spark.jobs.time_map import TimeMap, check_speed
+from cometmq.spark.jobs.replay import TimeMap, check_speed
 from tests.spark.conftest import load
 from tests.spark.test_jobs import place
 

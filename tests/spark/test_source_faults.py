@@ -13,13 +13,14 @@ import pytest
 
 from cometmq import Admin, Message, Producer
 from cometmq.client.consumer.pull import queue_reader
-from cometmq.client.sync import read_ahead
+from cometmq.client.sync import portal
 from cometmq.embedded import Embedded
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.schema import message_schema
-from cometmq.spark.source import client_cluster, pull
+from cometmq.spark.source import pull
 from cometmq.spark.source.batch import RocketMQReader
+from cometmq.spark.source.cluster import source_cluster
 from cometmq.spark.source.loss import DataLossError
 from cometmq.spark.source.planning import PlannedRange, RangesPartition
 from cometmq.spark.source.settings import SourceSettings
@@ -78,7 +79,7 @@ def test_a_broker_restarted_in_the_middle_of_a_read_loses_nothing(
     tmp_path: Path, topic: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(pull, "WINDOW_ROWS", 20)
-    monkeypatch.setattr(read_ahead, "AHEAD_PULLS", 2)
+    monkeypatch.setattr(portal, "AHEAD_PULLS", 2)
     with Embedded(tmp_path / "data") as cluster:
         send(cluster, topic, range(COUNT))
         options = {"pull.batchSize": "10", "pullTimeoutMs": str(SECONDS * 1000)}
@@ -236,7 +237,7 @@ def test_an_id_and_a_key_are_found_by_the_index(
     with Producer(cluster.nameserver) as producer:
         sent = producer.send(Message(topic, b"000050", keys="needle"), queue=queue)
     settings = SourceSettings.parse(options_of(cluster, topic), is_stream=False)
-    source = client_cluster.source_cluster(settings)
+    source = source_cluster(settings)
 
     def found(key: str, *, is_id: bool) -> Callable[[], Any]:
         return lambda: source.indexed(topic, key, is_id=is_id)

@@ -10,7 +10,7 @@ from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import Record, encode_record
 from cometmq.model.errors import NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
-from cometmq.spark.source.cluster import PullPlan
+from cometmq.spark.source.cluster import PullPlan, SourceCluster
 
 
 @dataclass
@@ -27,7 +27,7 @@ class MemoryQueue:
 
 
 @dataclass
-class MemoryCluster:
+class MemoryCluster(SourceCluster):
     queues_by_name: dict[MessageQueue, MemoryQueue] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
     vanishing: set[str] = field(default_factory=set)  # Questions that nobody answers.

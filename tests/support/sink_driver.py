@@ -18,17 +18,19 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
 from cometmq import TransactionState
 from cometmq.admin import HalfMessage
+from cometmq.connect import EncodedProducer
 from cometmq.model.errors import CometError
 from cometmq.spark.sink.batch_committer import BatchCommitter
 from cometmq.spark.sink.columns import SinkColumns
 from cometmq.spark.sink.driver import driver
-from cometmq.spark.sink.half_messages import BatchKey, HalfMessages, TransactionResolver
+from cometmq.spark.sink.half_messages import BatchKey, HalfMessages
 from cometmq.spark.sink.identity import TaskRun
 from cometmq.spark.sink.ledger import Ledgers
 from cometmq.spark.sink.settings import SinkSettings
@@ -80,7 +82,7 @@ class KillingLedgers(Ledgers):
 class KillingResolver:
     """Tells brokers half of it."""
 
-    def __init__(self, resolver: TransactionResolver, step: str) -> None:
+    def __init__(self, resolver: EncodedProducer, step: str) -> None:
         self.resolver = resolver
         self.step = step
         self.committed = resolver.committed
@@ -171,7 +173,9 @@ class Life:
         ledgers = KillingLedgers(self.folder)
         ledgers.step = self.step
         of_query._committer = replace(
-            whole, ledgers=ledgers, resolver=KillingResolver(whole.resolver, self.step)
+            whole,
+            ledgers=ledgers,
+            resolver=cast(EncodedProducer, KillingResolver(whole.resolver, self.step)),
         )
         try:
             of_query.commit(tasks)

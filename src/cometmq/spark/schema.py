@@ -63,23 +63,28 @@ def message_schema(
     return StructType([StructField(name, types[name]) for name in names])
 
 
-def column_name(name: str) -> str:
-    """Return a column's name in its official spelling, ignoring case; raise SettingsError if it is unknown."""
-    lowered = {known.lower(): known for known in COLUMNS}
-    known = lowered.get(name.strip().lower())
+def column_name(name: str, types: Mapping[str, DataType] = COLUMNS, *, where: str = "") -> str:
+    """Return a column's name in its official spelling, ignoring case; raise SettingsError if it is unknown.
+
+    Args:
+        name: The name, perhaps with white space around it.
+        types: All columns.
+        where: Text after the name in the error.
+    """
+    known = {each.lower(): each for each in types}.get(name.strip().lower())
     if known is None:
-        raise SettingsError(f"unknown column {in_quotes(name.strip())}{nearest(name, COLUMNS)}")
+        raise _unknown(name.strip(), types, where)
     return known
 
 
-def check_read_schema(schema: StructType) -> None:
+def check_read_schema(
+    schema: StructType, types: Mapping[str, DataType] = COLUMNS, *, where: str = ""
+) -> None:
     """Raise SettingsError if the schema of a read has a column with an unknown name (case matters) or a wrong type."""
     for field in schema.fields:
-        if field.name not in COLUMNS:
-            raise SettingsError(
-                f"unknown column {in_quotes(field.name)}{nearest(field.name, COLUMNS)}"
-            )
-        allowed = [COLUMNS[field.name]]
+        if field.name not in types:
+            raise _unknown(field.name, types, where)
+        allowed = [types[field.name]]
         if field.name == "properties":
             allowed.append(_TEXT)  # The type with propertiesFormat=raw or json.
         if field.dataType not in allowed:
@@ -88,6 +93,10 @@ def check_read_schema(schema: StructType) -> None:
                 f"column {in_quotes(field.name)} is {wanted}, not {field.dataType.simpleString()}; "
                 "read it with that type and cast it in the query"
             )
+
+
+def _unknown(name: str, types: Mapping[str, DataType], where: str) -> SettingsError:
+    return SettingsError(f"unknown column {in_quotes(name)}{where}{nearest(name, types)}")
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

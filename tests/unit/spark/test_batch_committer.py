@@ -4,11 +4,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from cometmq import TransactionState
 from cometmq.admin import HalfMessage
+from cometmq.connect import EncodedProducer
 from cometmq.model.errors import BrokerRefused, CometError, ConnectionLost
 from cometmq.spark.sink import batch_committer
 from cometmq.spark.sink.batch_committer import BatchCommitter
@@ -83,7 +85,9 @@ def brokers() -> Brokers:
 
 @pytest.fixture
 def committer(tmp_path: Path, brokers: Brokers) -> BatchCommitter:
-    return BatchCommitter(Ledgers(tmp_path), brokers, SETTINGS, lambda: 10_000)
+    return BatchCommitter(
+        Ledgers(tmp_path), cast(EncodedProducer, brokers), SETTINGS, lambda: 10_000
+    )
 
 
 def commit(

@@ -29,10 +29,9 @@ from cometmq.spark.jobs.cdc import CdcOptions
 from cometmq.spark.jobs.checkpoint import checkpointed, query_id
 from cometmq.spark.jobs.decoding import schema_of
 from cometmq.spark.jobs.error_text import is_usage, message_of
-from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Report
 from cometmq.spark.jobs.manifest import JobFolder, Manifest, RunGoesOn, manifest_id
-from cometmq.spark.jobs.options import JobOptions
+from cometmq.spark.jobs.options import JobOptions, option
 from cometmq.spark.jobs.origin import FromOptions, plan, read_batch
 from cometmq.spark.jobs.progress import RunProgress
 from cometmq.spark.jobs.run import running

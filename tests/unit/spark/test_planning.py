@@ -18,8 +18,7 @@ from cometmq.spark.source.planning import (
     resolve,
     share_out,
 )
-from cometmq.spark.source.settings import SourceSettings
-from cometmq.spark.source.subscription import TopicChoice
+from cometmq.spark.source.settings import SourceSettings, TopicChoice
 from tests.support.memory_cluster import MemoryCluster
 
 BEGUN_MS = 1_700_000_000_000

@@ -19,17 +19,11 @@ from cometmq.offline.place import local_place, same_place
 from cometmq.offline.plan import LogRange, Task, by_name, log_size
 from cometmq.offline.splits import Split
 from cometmq.offline.store_sizes import chosen_sizes, kept_sizes, sizes_of
-from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.options import JobOptions
+from cometmq.spark.jobs.options import JobOptions, option
 from cometmq.spark.jobs.origin import ClusterOptions
 from cometmq.spark.jobs.run import Run, is_done, running
-from cometmq.spark.jobs.tasks import (
-    Row,
-    count_round,
-    run_tasks,
-    task_plan,
-)
+from cometmq.spark.jobs.tasks import Row, count_round, run_tasks, task_plan
 from cometmq.spark.jobs.topic_archive import TopicArchive, archive_round
 from cometmq.spark.options import time_ms, words
 

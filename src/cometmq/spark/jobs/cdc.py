@@ -5,30 +5,34 @@ A message is a change in Debezium's format (`changes`). The newest change of a k
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StructType
 
 from cometmq.model.errors import SettingsError
-from cometmq.model.text import as_given, in_quotes, plural
+from cometmq.model.text import as_given, in_quotes
 from cometmq.offline.columns.names import nearest
 from cometmq.spark.jobs.body_forms import value_and_reason
 from cometmq.spark.jobs.changes import CHANGES, IS_GONE, ROW, TIME, ChangeBodies
 from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.decoding import schema_of, typed
-from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.manifest import JobFolder
+from cometmq.spark.jobs.options import option
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.run import Run, read_before, running
 from cometmq.spark.jobs.streaming import counted, drain
-from cometmq.spark.jobs.table import BAD_COLUMNS, BAD_FOLDER
+from cometmq.spark.jobs.table import BAD_COLUMNS, rejected_findings, write_rejected
 from cometmq.spark.jobs.target import TargetOptions
 from cometmq.spark.jobs.text_values import without_rules
 from cometmq.spark.jobs.versions import GONE, TAKEN, NewestByKey
+from cometmq.spark.options import words
 from cometmq.spark.schema import check_names
+
+if TYPE_CHECKING:
+    from cometmq.spark.jobs.delta_merge import DeltaMerge
 
 _TIME = "_ts"
 _PLACE = "_offset"
@@ -50,20 +54,6 @@ class CdcOptions(FromOptions, TargetOptions):
         "The field with the time of a change, a number; 'source.ts_ms' for a nested field; '' for the store time.",
         "ts_ms",
     )
-
-
-class _Newest(Protocol):
-    """Table of the newest row by key, as Parquet or Delta."""
-
-    @property
-    def current(self) -> str | None:
-        """Folder of the current table, for Parquet its name within the place; None before the first version."""
-
-    def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
-        """Write the changes of a micro-batch, which may be repeated; return what to add to the run's counts."""
-
-    def finish(self, spark: SparkSession) -> None:
-        """Merge changes that are still pending into the table."""
 
 
 def run(spark: SparkSession, options: CdcOptions) -> Report:
@@ -99,18 +89,12 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
             bad = counts["rows"] - fit.get()["rows"]
             if bad:
                 rejects = changes.read(batch).where("reason IS NOT NULL").select(*BAD_COLUMNS)
-                name = f"{BAD_FOLDER}/batch={this.short_id}-{number}"
-                rejects.write.mode("overwrite").parquet(this.folder_of(name))
+                write_rejected(this, rejects, number)
             return {**counts, **added, "bad": bad}
 
         drain(read_stream(spark, options, rows_max=options.rows_max), this, options, write)
         table.finish(spark)
-    bad = this.manifest.counts.get("bad", 0)
-    findings = (
-        [f"{bad} {plural(bad, 'change')} could not be read; see {this.folder_of(BAD_FOLDER)}"]
-        if bad
-        else []
-    )
+    findings = rejected_findings(this, "change")
     return this.report(findings=findings, notes=[f"the table: {table.current}"])
 
 
@@ -120,20 +104,16 @@ def _check_made_alike(options: CdcOptions) -> None:
         has_rows = other.counts.get("rows", 0) > other.counts.get("bad", 0)
         for name in ("key", "ts"):
             before, now = other.options.get(name, ""), getattr(options, name)
-            if has_rows and _words(before) != _words(now):
+            if has_rows and {*words(before)} != {*words(now)}:
                 raise SettingsError(
                     f"{options.to} was created with --{name} {as_given(before)}, not {as_given(now)}: use another "
                     "folder"
                 )
 
 
-def _words(names: str) -> set[str]:
-    return {each.strip() for each in names.split(",")}
-
-
 def _table(
     spark: SparkSession, run: Run, options: CdcOptions, row: StructType, keys: list[str]
-) -> _Newest:
+) -> "NewestByKey | DeltaMerge":
     schema = StructType([*without_rules(row)]).add(_TIME, LongType()).add(_PLACE, LongType())
     if options.table_format == "parquet":
         table = NewestByKey(run, options.to, keys, f.struct(_TIME, _PLACE))

@@ -10,8 +10,8 @@ from pyspark.sql import functions as f
 
 from cometmq.model.errors import SettingsError
 from cometmq.spark.jobs.connect_session import check_has_driver
-from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
+from cometmq.spark.jobs.options import option
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.run import read_before, running
 from cometmq.spark.jobs.streaming import FlowOptions, counted, drain

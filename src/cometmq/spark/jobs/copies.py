@@ -16,7 +16,7 @@ from cometmq.offline.findings import OnFinding
 from cometmq.spark.options import words
 from cometmq.spark.schema import arrow_schema, message_schema
 from cometmq.spark.source import planning
-from cometmq.spark.source.client_cluster import source_cluster
+from cometmq.spark.source.cluster import source_cluster
 from cometmq.spark.source.missing import check_missing, missing_queues
 from cometmq.spark.source.planning import PlannedRange
 from cometmq.spark.source.pull import RangePuller

@@ -13,8 +13,7 @@ from pyspark.sql.types import DataType, NullType, StructType, VariantType
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import in_quotes
 from cometmq.spark.jobs.body_forms import BodyForm, value_and_reason
-from cometmq.spark.jobs.field import option
-from cometmq.spark.jobs.options import JobOptions
+from cometmq.spark.jobs.options import JobOptions, option
 from cometmq.spark.jobs.text_bodies import CsvBodies, JsonBodies
 from cometmq.spark.jobs.text_values import without_rules
 

@@ -15,8 +15,8 @@ from cometmq.model.errors import GroupNotFound
 from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, dead_letter_topic, is_system_topic
 from cometmq.model.text import in_quotes, plural
 from cometmq.spark.jobs.connect_session import check_has_driver
-from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
+from cometmq.spark.jobs.options import option
 from cometmq.spark.jobs.origin import ClusterOptions, FromOptions, plan, read_stream
 from cometmq.spark.jobs.replay import STATE_DEFAULT
 from cometmq.spark.jobs.run import read_before, running

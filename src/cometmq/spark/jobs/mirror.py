@@ -18,9 +18,8 @@ from cometmq.model.route import TopicRoute
 from cometmq.model.text import in_quotes
 from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.connect_session import check_has_driver
-from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.options import JobOptions, cluster_addresses
+from cometmq.spark.jobs.options import JobOptions, cluster_addresses, option
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.replay import STATE_DEFAULT
 from cometmq.spark.jobs.run import Run, read_before, running

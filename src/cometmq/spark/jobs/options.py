@@ -1,12 +1,11 @@
 """Options common to all jobs: dry run, and how progress is shown."""
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal
 
 from cometmq.model.address import split_address
 from cometmq.model.errors import SettingsError
 from cometmq.offline.place import same_place
-from cometmq.spark.jobs.field import option
 from cometmq.spark.options import name_servers, words
 
 # Options that name a folder or a URI, that name nameservers, and that list topics.
@@ -15,6 +14,22 @@ _CLUSTERS = frozenset({"nameserver", "to_nameserver", "source", "target"})
 _TOPICS = frozenset({"topic", "topics", "from_topic"})
 
 ProgressStyle = Literal["auto", "json", "none"]
+
+
+def option(
+    text: str, default: Any = MISSING, *, is_what: bool = True, is_argument: bool = False
+) -> Any:
+    """Return a dataclass field for an option of a Spark job, which is required if it has no default.
+
+    Args:
+        text: Help text.
+        default: Default value.
+        is_what: Whether it determines what is done, so that another value is another run with its own manifest; False
+            if it only determines how.
+        is_argument: Whether it is a positional argument on the command line.
+    """
+    metadata = {"help": text, "is_what": is_what, "is_argument": is_argument}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,8 +22,8 @@ from cometmq.offline.folder import StoreFolder
 from cometmq.offline.place import hadoop_place, open_place, read_path
 from cometmq.offline.plan import plan_tasks
 from cometmq.spark.format import RocketMQSource
-from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Report
+from cometmq.spark.jobs.options import option
 from cometmq.spark.jobs.tasks import range_plan, task_plan
 from cometmq.spark.options import NAME_SERVERS_VARIABLE, time_ms, words
 from cometmq.spark.schema import message_schema

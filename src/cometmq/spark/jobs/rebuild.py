@@ -8,9 +8,8 @@ from cometmq.connect import SystemClock
 from cometmq.offline.place import local_place
 from cometmq.offline.plan import by_name, log_size
 from cometmq.offline.rebuild_store import StoreRebuild
-from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.options import JobOptions
+from cometmq.spark.jobs.options import JobOptions, option
 from cometmq.spark.jobs.run import running
 from cometmq.spark.jobs.tasks import run_tasks, task_plan
 from cometmq.spark.options import words

@@ -7,9 +7,8 @@ from pyspark.sql import SparkSession
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import in_quotes
-from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.options import JobOptions
+from cometmq.spark.jobs.options import JobOptions, option
 from cometmq.spark.jobs.origin import FromOptions, plan, read_batch
 from cometmq.spark.jobs.progress import RunProgress
 from cometmq.spark.jobs.watching import watched_tasks

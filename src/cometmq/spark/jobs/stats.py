@@ -12,8 +12,8 @@ from cometmq.model.text import in_quotes
 from cometmq.offline.columns.names import nearest
 from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.connect_session import check_has_driver
-from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
+from cometmq.spark.jobs.options import option
 from cometmq.spark.jobs.origin import FromOptions, plan, read_batch, read_stream
 from cometmq.spark.jobs.run import Run, read_before, running
 from cometmq.spark.jobs.streaming import counted, drain

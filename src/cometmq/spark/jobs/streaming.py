@@ -15,8 +15,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.observation import Observation
 
 from cometmq.model.errors import CometError, SettingsError
-from cometmq.spark.jobs.field import option
-from cometmq.spark.jobs.options import JobOptions
+from cometmq.spark.jobs.options import JobOptions, option
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.watching import StreamWatch
 

@@ -14,19 +14,13 @@ from cometmq.model.errors import SettingsError
 from cometmq.model.text import as_given, plural
 from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.decoding import BodyOptions, DecodedBody, decoded, typed
-from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.manifest import JobFolder, manifest_id
-from cometmq.spark.jobs.options import cluster_addresses
+from cometmq.spark.jobs.options import cluster_addresses, option
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.run import Run, read_before, running
 from cometmq.spark.jobs.streaming import counted, drain
-from cometmq.spark.jobs.target import (
-    FOLDER_COLUMN,
-    TableFiles,
-    TargetOptions,
-    table_files,
-)
+from cometmq.spark.jobs.target import FOLDER_COLUMN, TableFiles, TargetOptions, table_files
 from cometmq.spark.options import time_ms, words
 from cometmq.spark.schema import check_names, column_name
 
@@ -68,7 +62,7 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
         files = table_files(spark, this, options, rows.schema)
         table = TableWriter(this, body, kept, files)
         drain(stream, this, options, table.write)
-    return _report(this)
+    return this.report(findings=rejected_findings(this, "body", "bodies"))
 
 
 def _check_none_twice(options: TableOptions) -> None:
@@ -155,24 +149,23 @@ class TableWriter:
         counts = seen.get()
         bad = counts["rows"] - fit.get()["rows"]
         if bad:
-            name = f"{BAD_FOLDER}/batch={self._run.short_id}-{number}"
-            rejects = rejected(batch, self._body).write.mode("overwrite")
-            rejects.parquet(self._run.folder_of(name))
+            write_rejected(self._run, rejected(batch, self._body), number)
         # Commit last, so that a micro-batch in the table is complete.
         self._files.commit(number)
         return {**counts, "bad": bad}
 
 
-def _report(this: Run) -> Report:
-    bad = this.manifest.counts.get("bad", 0)
-    findings = (
-        [
-            f"{bad} {plural(bad, 'body', 'bodies')} could not be read; see {this.folder_of(BAD_FOLDER)}"
-        ]
-        if bad
-        else []
-    )
-    return this.report(findings=findings)
+def write_rejected(run: Run, rejects: DataFrame, number: int) -> None:
+    """Write the rejected messages of a micro-batch, with `BAD_COLUMNS`, to the folder of rejected bodies."""
+    name = f"{BAD_FOLDER}/batch={run.short_id}-{number}"
+    rejects.write.mode("overwrite").parquet(run.folder_of(name))
+
+
+def rejected_findings(run: Run, one: str, many: str = "") -> list[str]:
+    """Return the finding of a run that has rejected bodies, which `one` and `many` name; empty without any."""
+    bad = run.manifest.counts.get("bad", 0)
+    place = run.folder_of(BAD_FOLDER)
+    return [f"{bad} {plural(bad, one, many)} could not be read; see {place}"] if bad else []
 
 
 JOB = Job("table", TableOptions, run)

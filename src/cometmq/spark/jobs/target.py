@@ -1,7 +1,7 @@
 """The table that a Spark job writes: Parquet files or a Delta table, in a folder given as a path or URI."""
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pyarrow import fs
 from pyspark.errors import AnalysisException
@@ -10,10 +10,13 @@ from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError
 from cometmq.offline.place import hadoop_place, open_place, read_path
-from cometmq.spark.jobs.field import option
+from cometmq.spark.jobs.options import option
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.streaming import FlowOptions
 from cometmq.spark.schema import check_gains
+
+if TYPE_CHECKING:
+    from cometmq.spark.delta import DeltaTable
 
 TableFormat = Literal["parquet", "delta"]
 FOLDER_COLUMN = "batch"  # Parquet readers treat a folder `batch=RUN-N` as a column.
@@ -27,16 +30,6 @@ class TargetOptions(FlowOptions):
     table_format: TableFormat = option(
         "Parquet files, or a Delta table (needs 'cometmq[delta]').", "parquet"
     )
-
-
-class TableFiles(Protocol):
-    """Interface of a table to which a job appends micro-batches."""
-
-    def stage(self, rows: DataFrame, number: int) -> None:
-        """Write the rows of a micro-batch; a repeated one replaces its rows, or writes none if they are committed."""
-
-    def commit(self, number: int) -> None:
-        """Make a micro-batch part of the table, unless it already is."""
 
 
 class ParquetFolders:
@@ -68,6 +61,10 @@ class ParquetFolders:
 
     def commit(self, number: int) -> None:
         """Do nothing: files in a folder are part of the table at once."""
+
+
+# A table to which a job appends micro-batches: `stage` writes the rows of one, `commit` makes it part of the table.
+TableFiles: TypeAlias = "ParquetFolders | DeltaTable"
 
 
 def table_files(

@@ -33,7 +33,7 @@ from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.tasks import Row, count_round, range_plan, run_tasks
 from cometmq.spark.schema import arrow_schema, message_schema
 from cometmq.spark.source import planning
-from cometmq.spark.source.client_cluster import source_cluster
+from cometmq.spark.source.cluster import source_cluster
 from cometmq.spark.source.missing import check_missing, missing_queues
 from cometmq.spark.source.planning import PlannedRange
 from cometmq.spark.source.pull import RangePuller

@@ -13,8 +13,8 @@ from cometmq.admin import TraceKind
 from cometmq.model.trace import FIELD_END, RECORD_END
 from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.connect_session import check_has_driver
-from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
+from cometmq.spark.jobs.options import option
 from cometmq.spark.jobs.origin import FromOptions, plan, read_batch, read_stream
 from cometmq.spark.jobs.run import read_before, running
 from cometmq.spark.jobs.streaming import counted, drain

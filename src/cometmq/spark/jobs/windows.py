@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 from cometmq.model.durations import duration_ms
 from cometmq.model.errors import SettingsError
 from cometmq.offline.place import hadoop_place, open_place, read_path
-from cometmq.spark.jobs.field import option
+from cometmq.spark.jobs.options import option
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.streaming import FlowOptions
 

@@ -10,14 +10,10 @@ from dataclasses import dataclass
 from time import monotonic, sleep
 
 from cometmq import TransactionState
+from cometmq.connect import EncodedProducer
 from cometmq.model.errors import BrokerRefused, CometError
 from cometmq.model.text import in_quotes, plural
-from cometmq.spark.sink.half_messages import (
-    BatchKey,
-    HalfMessages,
-    TransactionResolver,
-    count_of,
-)
+from cometmq.spark.sink.half_messages import BatchKey, HalfMessages, count_of
 from cometmq.spark.sink.ledger import COMMITTING, Ledgers
 from cometmq.spark.sink.settings import SinkSettings
 
@@ -33,7 +29,7 @@ class BatchCommitter:
     """Committer of transactional batches on the driver: commits or aborts a batch as its ledger decides."""
 
     ledgers: Ledgers
-    resolver: TransactionResolver
+    resolver: EncodedProducer
     settings: SinkSettings
     now_ms: Callable[[], int]
 

@@ -1,12 +1,11 @@
-"""Half messages of a transactional Spark write, and the interface to commit them or roll them back."""
+"""Half messages of a transactional Spark write."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from cometmq import SendResult, TransactionState
+from cometmq import SendResult
 from cometmq.admin import HalfMessage
-from cometmq.model.errors import CometError
 
 
 class BatchKey(NamedTuple):
@@ -73,29 +72,3 @@ class HalfMessages:
 def count_of(half_messages: Iterable[HalfMessages]) -> int:
     """Return the number of half messages in all entries, each of which holds those of one topic on one broker."""
     return sum(len(each.ids) for each in half_messages)
-
-
-class TransactionResolver(Protocol):
-    """Interface of the client's `EncodedProducer` that commits, rolls back and queries half messages."""
-
-    def end(
-        self,
-        half_messages: Sequence[HalfMessage],
-        state: TransactionState,
-        *,
-        late: bool = False,
-    ) -> Sequence[CometError | None]:
-        """Commit or roll back half messages of the resolver's group; return for each None (done) or the error.
-
-        Args:
-            half_messages: Half messages to end.
-            state: COMMIT or ROLLBACK.
-            late: Whether to send it like the answer to a check, so that brokers accept it for old half messages.
-        """
-
-    def committed(self, half_messages: Sequence[HalfMessage]) -> Sequence[bool]:
-        """Return for each half message whether the index of its broker shows it as committed; the index may lag.
-
-        Raises:
-            CometError: A broker cannot be queried, or a half message's topic has no route.
-        """

@@ -2,15 +2,7 @@
 
 from cometmq.model.durations import duration_ms
 from cometmq.model.text import in_quotes
-from cometmq.spark.options import (
-    NAME_SERVER,
-    PASSED_ON,
-    Option,
-    group,
-    one_of,
-    text,
-    whole,
-)
+from cometmq.spark.options import NAME_SERVER, PASSED_ON, Option, group, one_of, text, whole
 
 DEFAULT_GROUP = "spark-rocketmq-sink"
 

@@ -11,19 +11,8 @@ from cometmq.model.namespace import namespace_of
 from cometmq.model.text import in_quotes
 from cometmq.model.tls import TlsSettings
 from cometmq.offline.place import same_place
-from cometmq.spark.options import (
-    credentials_of,
-    name_servers_of,
-    read_options,
-    require,
-    tls_of,
-)
-from cometmq.spark.sink.options import (
-    AT_LEAST_ONCE,
-    IDEMPOTENT,
-    SINK_OPTIONS,
-    TRANSACTIONAL,
-)
+from cometmq.spark.options import credentials_of, name_servers_of, read_options, require, tls_of
+from cometmq.spark.sink.options import AT_LEAST_ONCE, IDEMPOTENT, SINK_OPTIONS, TRANSACTIONAL
 from cometmq.spark.source.options import SOURCE_OPTIONS
 
 

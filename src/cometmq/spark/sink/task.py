@@ -12,8 +12,7 @@ from cometmq import SendResult, TransactionState
 from cometmq.model import properties as keys_of
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.sink.batches import Request, RowPlace, RowPlaces, cut, slices
-from cometmq.spark.sink.client_cluster import sink_cluster
-from cometmq.spark.sink.cluster import SinkCluster
+from cometmq.spark.sink.cluster import SinkCluster, sink_cluster
 from cometmq.spark.sink.columns import RowTarget, SinkColumns
 from cometmq.spark.sink.encode import SPARK_RUN, encode_rows
 from cometmq.spark.sink.half_messages import BatchKey, HalfMessages, count_of

@@ -1,14 +1,16 @@
 """Writers of the Spark format "rocketmq", which Spark calls in executors and on the driver.
 
 Their guarantee depends on the option `delivery` (docs/spark/delivery.md). When a task's commit message exists, brokers
-have acknowledged all rows of the task, in a transactional write as half messages.
+have acknowledged all rows of the task, in a transactional write as half messages. With the option `auditDir`, the driver
+writes an audit file from these messages when Spark commits or aborts the write (docs/format/spark-audit.md).
 """
 
 # ruff: noqa: N803  Spark gives these names.
 
+import json
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pyspark import TaskContext
@@ -20,7 +22,7 @@ from pyspark.sql.datasource import (
 
 from cometmq.model.errors import CometError
 from cometmq.model.text import plural
-from cometmq.spark.sink.audit import ABORTED, STORED, write_audit
+from cometmq.offline.place import open_place
 from cometmq.spark.sink.columns import SinkColumns
 from cometmq.spark.sink.driver import driver
 from cometmq.spark.sink.identity import TaskRun
@@ -34,6 +36,66 @@ log = logging.getLogger(__name__)
 
 # Local properties from which a streaming task learns its query and batch.
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+
+VERSION = 1
+STORED, ABORTED = "stored", "aborted"
+
+
+def audit_of(tasks: Sequence[TaskStored], state: str) -> dict[str, Any]:
+    """Return the content of an audit file, as a dict for JSON, for the finished tasks (at least one) of a write.
+
+    Args:
+        tasks: Finished tasks.
+        state: `STORED`, or `ABORTED` if the write failed: brokers have the listed rows nevertheless, but half messages
+            are usually rolled back.
+    """
+    run = tasks[0].run
+    return {
+        "v": VERSION,
+        "write": run.query,
+        "batch": run.batch,
+        "state": state,
+        "rows": sum(task.rows for task in tasks),
+        "tasks": [
+            _of_task(task) for task in sorted(tasks, key=lambda task: task.run.partition)
+        ],
+    }
+
+
+def _of_task(task: TaskStored) -> dict[str, Any]:
+    queues = [
+        {
+            "topic": queue.topic,
+            "broker": queue.broker_name,
+            "queue": queue.queue_id,
+            "first": stored.first,
+            "last": stored.last,
+            "rows": stored.rows,
+        }
+        for queue, stored in sorted(task.queues.items())
+    ]
+    half_messages = (
+        task.rows - task.delayed - sum(stored.rows for stored in task.queues.values())
+    )
+    return {
+        "partition": task.run.partition,
+        "queues": queues,
+        "delayed": task.delayed,
+        "halves": half_messages,
+    }
+
+
+def write_audit(folder: str, tasks: Sequence[TaskStored], state: str) -> None:
+    """Write an audit file into `folder` (option `auditDir`) unless `tasks` is empty; may raise OSError or SettingsError."""
+    if not tasks:
+        return
+    files, root = open_place(folder)
+    files.create_dir(root, recursive=True)
+    path = f"{root}/{tasks[0].run.query}-{tasks[0].run.batch}.json"
+    with files.open_output_stream(f"{path}.new") as stream:
+        stream.write(json.dumps(audit_of(tasks, state), indent=1).encode())
+    files.move(f"{path}.new", path)
+
 
 Messages = Sequence[WriterCommitMessage | None]
 

@@ -12,7 +12,7 @@ from cometmq.model.queue import MessageQueue
 from cometmq.spark import push_down
 from cometmq.spark.schema import arrow_schema
 from cometmq.spark.source import planning
-from cometmq.spark.source.client_cluster import source_cluster
+from cometmq.spark.source.cluster import source_cluster
 from cometmq.spark.source.filters import PushedFilters
 from cometmq.spark.source.missing import BrokerSilent, check_missing, missing_queues
 from cometmq.spark.source.planning import PlannedRange, RangesPartition

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cometmq.model.errors import SettingsError
-from cometmq.spark.source.client_cluster import source_cluster
+from cometmq.spark.source.cluster import source_cluster
 from cometmq.spark.source.offsets import Offsets, StreamOffset
 from cometmq.spark.source.settings import SourceSettings
 

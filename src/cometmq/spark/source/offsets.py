@@ -5,7 +5,7 @@ of each queue. `from` is where queues begin: all queues in the first batch, new 
 start durable: if a query restarts before its first commit, Spark asks for the initial offset again, and a second
 "latest" would skip the messages in between. `late` does the same for queues of brokers that were offline at the start
 (`LateQueues`); it is absent if these begin at their first message. `stored` is the store time of the message before
-each end, if known; it tells a queue from a later one of the same name (`same_queue`).
+each end, if known; it tells a queue from a later one of the same name (`store_time_ends.stored_before`).
 
 Spark compares offsets as text. The same offsets in another key order would count as new and produce
 empty batches forever, so the order is fixed: topics and brokers by name, queues by number.

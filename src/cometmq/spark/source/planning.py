@@ -22,8 +22,7 @@ from cometmq.spark.source.offsets import (
     shown,
     slip,
 )
-from cometmq.spark.source.settings import RangeBound, SourceSettings
-from cometmq.spark.source.subscription import TopicChoice
+from cometmq.spark.source.settings import RangeBound, SourceSettings, TopicChoice
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -9,10 +9,11 @@ each queue. It starts at the time of the last batch or of these messages, in gro
 would be too large, then narrows the time by interpolation and bisection.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cometmq.connect import PullStatus
+from cometmq.model.queue import MessageQueue
 from cometmq.offline.columns.window import RecordWindow, record_starts
 from cometmq.spark.source.cluster import PullPlan, SourceCluster, all_known
 from cometmq.spark.source.offsets import Offsets
@@ -26,6 +27,8 @@ QUESTIONS_MAX = 64
 GUESSES_MAX = 4
 FIRST_STEP_MS = 1000
 STEP_GROWTH = 4
+# Messages requested at once; one may be 4 MB long.
+_ASKED_MAX = 256
 
 
 class TimeCut(NamedTuple):
@@ -79,11 +82,8 @@ class StoreTimeEnds:
         ):
             return self._at_ms
         self._at_ms, self._step_ms = 0, FIRST_STEP_MS
-        asked = [(each.queue, each.start, each.start + 1) for each in waiting]
-        pulls = cluster.first_pulls(asked, PullPlan(rows=1, depth=1))
-        found = [each.body for each in pulls if each and each.status is PullStatus.FOUND]
-        stored = [RecordWindow(body, record_starts(body)).stored_ms() for body in found]
-        return min((int(times[0]) for times in stored), default=0)
+        stored = stored_before({each.queue: each.start + 1 for each in waiting}, cluster)
+        return min(stored.values(), default=0)
 
     def _between(
         self,
@@ -136,3 +136,21 @@ def _filled(low: TimeCut, high: TimeCut, rows_max: int) -> Offsets:
         if high.ends[queue] > start
     ]
     return low.ends | share_out(rest, rows_max - low.rows)
+
+
+def stored_before(ends: Mapping[MessageQueue, int], cluster: SourceCluster) -> Offsets:
+    """Return by queue the store time (ms since 1970) of the message before its end, if its broker returns one.
+
+    It tells a queue from one that replaced it: a recreated topic, or a broker with an empty disk. Offsets need not show
+    that, because the new queue may hold more messages than were read of the old one.
+    """
+    found: Offsets = {}
+    asked = [(queue, end - 1, end) for queue, end in sorted(ends.items()) if end > 0]
+    for first in range(0, len(asked), _ASKED_MAX):
+        some = asked[first : first + _ASKED_MAX]
+        pulls = cluster.first_pulls(some, PullPlan(rows=1, depth=1))
+        for (queue, _, _), pull in zip(some, pulls, strict=True):
+            if pull and pull.status is PullStatus.FOUND:
+                window = RecordWindow(pull.body, record_starts(pull.body))
+                found[queue] = int(window.stored_ms()[0])
+    return found

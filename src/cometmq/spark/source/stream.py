@@ -29,8 +29,7 @@ from cometmq.model.errors import BrokerNotFound, CometError, NetError, TopicNotF
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.schema import arrow_schema
 from cometmq.spark.source import planning
-from cometmq.spark.source.client_cluster import source_cluster
-from cometmq.spark.source.cluster import all_known
+from cometmq.spark.source.cluster import all_known, source_cluster
 from cometmq.spark.source.loss import RowLosses
 from cometmq.spark.source.missing import (
     BrokerSilent,
@@ -43,9 +42,8 @@ from cometmq.spark.source.offsets import INITIAL, Json, Offsets, StreamOffset
 from cometmq.spark.source.options import AdmittedBy
 from cometmq.spark.source.planning import PlannedRange, RangesPartition
 from cometmq.spark.source.pull import RangePuller
-from cometmq.spark.source.same_queue import stored_before
 from cometmq.spark.source.settings import SourceSettings
-from cometmq.spark.source.store_time_ends import StoreTimeEnds
+from cometmq.spark.source.store_time_ends import StoreTimeEnds, stored_before
 
 log = logging.getLogger(__name__)
 

@@ -14,10 +14,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from cometmq.model.errors import SettingsError
 from cometmq.model.text import in_quotes
-from cometmq.offline.columns.names import RAW_RECORD, PropertiesFormat, nearest
-from cometmq.spark.schema import COLUMNS
+from cometmq.offline.columns.names import RAW_RECORD, PropertiesFormat
+from cometmq.spark.schema import COLUMNS, check_read_schema, column_name
 
 _TEXT, _INT, _LONG, _TIME = StringType(), IntegerType(), LongType(), TimestampType()
 _BYTES, _TRUTH = BinaryType(), BooleanType()
@@ -98,33 +97,18 @@ def view_schema(
     types = _types(view)
     if properties_format != "map" and "properties" in types:
         types["properties"] = _TEXT
-    lowered = {name.lower(): name for name in types}
-    unknown = next((name for name in columns if name.lower() not in lowered), None)
-    if unknown is not None:
-        raise SettingsError(
-            f"unknown column {in_quotes(unknown)} in view {in_quotes(view)}{nearest(unknown, types)}"
-        )
-    names = [lowered[name.lower()] for name in columns]
+    names = [column_name(name, types, where=_in(view)) for name in columns]
     names = names or [name for name in types if name != RAW_RECORD or with_raw]
     return StructType([StructField(name, types[name]) for name in names])
 
 
 def check_view_schema(view: str, schema: StructType) -> None:
     """Raise SettingsError if a user's schema has a column that the view lacks, or one of a type that it cannot have."""
-    types = _types(view)
-    for field in schema.fields:
-        if field.name not in types:
-            near = nearest(field.name, types)
-            raise SettingsError(
-                f"unknown column {in_quotes(field.name)} in view {in_quotes(view)}{near}"
-            )
-        allowed = [types[field.name], *([_TEXT] if field.name == "properties" else [])]
-        if field.dataType not in allowed:
-            wanted = " or ".join(kind.simpleString() for kind in allowed)
-            raise SettingsError(
-                f"column {in_quotes(field.name)} is {wanted}, not {field.dataType.simpleString()}; "
-                "read it with that type and cast it in the query"
-            )
+    check_read_schema(schema, _types(view), where=_in(view))
+
+
+def _in(view: str) -> str:
+    return f" in view {in_quotes(view)}"
 
 
 def _types(view: str) -> dict[str, DataType]:
