@@ -1,41 +1,26 @@
-"""Generates the Python module of the gRPC messages from `src/cometmq/proxy/v2/messaging.proto`.
+"""Generates what the gRPC messages are made of from `src/cometmq/proxy/v2/messaging.proto`.
 
-    python tools/proto.py            # writes messaging_pb2.py and messaging_pb2.pyi; needs grpcio-tools
+    python tools/proto.py            # writes messaging.binpb and messaging_pb2.pyi; needs grpcio-tools
     python tools/proto.py --check    # fails if one of them differs from what it would write
 
 Not the module that protoc writes: that one works only with the protobuf runtime of its own version or a later one, and it
 registers its names in the pool of the process, where the official client of RocketMQ registers the same names.
 """
 
+import re
 import sys
 import tempfile
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "src/cometmq/proxy/v2"
 _NAME = "messaging"
-_MODULE = '''"""The messages of RocketMQ's gRPC protocol, generated from messaging.proto by tools/proto.py.
-
-They are in a pool of their own, because the official client registers the same names in the pool of the process.
-"""
-
-from google.protobuf import descriptor_pool, duration_pb2, message_factory, timestamp_pb2
-from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
-
-POOL = descriptor_pool.DescriptorPool()
-for _each in (duration_pb2, timestamp_pb2):
-    POOL.AddSerializedFile(_each.DESCRIPTOR.serialized_pb)
-DESCRIPTOR = POOL.AddSerializedFile(
-{content}
-)
-for _name, _message in DESCRIPTOR.message_types_by_name.items():
-    globals()[_name] = message_factory.GetMessageClass(_message)
-for _name, _enum in DESCRIPTOR.enum_types_by_name.items():
-    globals()[_name] = EnumTypeWrapper(_enum)
-    globals().update({{value.name: value.number for value in _enum.values}})
-'''
+# What no program here uses: slots, numbers of fields, and the values of enums as attributes of their classes (they are
+# names of the module, too).
+_UNUSED = re.compile(r"^    (?:__slots__ = .*|\w+: _ClassVar\[.*\])\n", re.MULTILINE)
+_EMPTY_CLASS = re.compile(r"^(class .*:)\n(?!    )", re.MULTILINE)
 
 
-def generated() -> dict[str, str]:
+def generated() -> dict[str, bytes]:
     """Return the content of the generated files by name; needs grpcio-tools."""
     import grpc_tools
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -55,21 +40,22 @@ def generated() -> dict[str, str]:
             raise SystemExit("protoc failed")
         stubs = Path(folder, f"{_NAME}_pb2.pyi").read_text()
         found = FileDescriptorSet.FromString(Path(folder, "set").read_bytes()).file[0]
-    content = found.SerializeToString(deterministic=True)
-    lines = [repr(content[at : at + 40]) for at in range(0, len(content), 40)]
-    module = _MODULE.format(content="\n".join(f"    {line}" for line in lines))
-    return {f"{_NAME}_pb2.py": module, f"{_NAME}_pb2.pyi": stubs}
+    stubs = _EMPTY_CLASS.sub(r"\1 ...\n", _UNUSED.sub("", stubs))
+    return {
+        f"{_NAME}.binpb": found.SerializeToString(deterministic=True),
+        f"{_NAME}_pb2.pyi": stubs.encode(),
+    }
 
 
 def main() -> int:
     """Write the files, or with --check compare them; return the exit status."""
     is_check = "--check" in sys.argv
     status = 0
-    for name, text in generated().items():
+    for name, content in generated().items():
         path = FOLDER / name
         if not is_check:
-            path.write_text(text)
-        elif not path.exists() or path.read_text() != text:
+            path.write_bytes(content)
+        elif not path.exists() or path.read_bytes() != content:
             sys.stderr.write(f"{path} is out of date; run python tools/proto.py\n")
             status = 1
     return status

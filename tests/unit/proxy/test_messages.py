@@ -72,5 +72,7 @@ def test_bytes_are_read_by_the_official_client():
 
 @pytest.mark.skipif(importlib.util.find_spec("grpc_tools") is None, reason="needs grpcio-tools")
 def test_generated_files_are_up_to_date():
-    for name, text in proto.generated().items():
-        assert (proto.FOLDER / name).read_text() == text, f"run python tools/proto.py: {name}"
+    for name, content in proto.generated().items():
+        assert (proto.FOLDER / name).read_bytes() == content, (
+            f"run python tools/proto.py: {name}"
+        )
