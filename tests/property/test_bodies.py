@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cometmq.codec import fastjson
-from cometmq.codec.bodies.cluster import ClusterInfo, decode_cluster_info, encode_cluster_info
+from cometmq.codec.bodies.cluster import (
+    ClusterInfo,
+    decode_cluster_info,
+    decode_member_group,
+    encode_cluster_info,
+)
 from cometmq.codec.bodies.consumer_offset import (
     OffsetTable,
     decode_offset_table,
@@ -30,7 +35,6 @@ from cometmq.codec.bodies.kv import (
     encode_kv_file,
     encode_kv_table,
 )
-from cometmq.codec.bodies.member_group import decode_member_group
 from cometmq.codec.bodies.register import (
     RegisterBrokerBody,
     decode_registration,

@@ -19,7 +19,7 @@ from cometmq.codec.properties import (
     find_property,
     join_blocks,
 )
-from cometmq.codec.queue_entry import decode_entries, encode_entries
+from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE, decode_entry, encode_entry
 from cometmq.codec.record import (
     HOST_BITS,
     Record,
@@ -100,7 +100,7 @@ def test_garbage_is_only_ever_a_codec_error(garbage):
         decode_records,
         decode_batch,
         decode_properties,
-        decode_entries,
+        decode_entry,
         decode_checkpoint,
         decode_host,
         index_file.decode_header,
@@ -144,7 +144,9 @@ def test_one_property_is_what_all_of_them_say(block, name):
 
 @given(st.lists(st.tuples(INT64, INT32, INT64), max_size=20))
 def test_queue_entries_come_back(entries):
-    assert decode_entries(encode_entries(entries)) == entries
+    together = b"".join(encode_entry(*entry) for entry in entries)
+    places = range(0, len(together), QUEUE_ENTRY_SIZE)
+    assert [decode_entry(together, at) for at in places] == entries
 
 
 @given(st.builds(Checkpoint, INT64, INT64, INT64, INT64, INT64))

@@ -24,7 +24,6 @@ END_MAGIC = -1
 
 _HEAD = Struct(">iiqqqiiii")
 ENTRY_HEAD_SIZE = _HEAD.size  # 48
-END_MARK_SIZE = 8
 
 
 class EntryHead(NamedTuple):

@@ -144,10 +144,7 @@ class UniqueIds:
         stamped, front = self._stamp
         if now_ms != stamped:
             front = self._front_at(now_ms)
-            self._stamp = (
-                now_ms,
-                front,
-            )  # In one step, for other threads.
+            self._stamp = now_ms, front  # In one step, for other threads.
         return front
 
     def _front_at(self, now: int) -> str:

@@ -7,9 +7,7 @@ the time in ms when the message is due. Entry n of a queue is at byte n * 20 of 
 ConsumeQueue of RocketMQ 5.3.3; docs/format/queue-entry.md.
 """
 
-from collections.abc import Sequence
-from itertools import chain
-from struct import error, pack
+from struct import error
 from typing import NamedTuple
 
 from cometmq.kernel import layouts
@@ -75,25 +73,9 @@ def place_of_entry(physical_offset: int, size: int, tags_code: int) -> int:
     return tags_code if size == BLANK_SIZE and not physical_offset else physical_offset
 
 
-def encode_entries(entries: Sequence[tuple[int, int, int]]) -> bytes:
-    """Encode consume-queue entries, each (physical offset, record size, tags code), as 20 bytes each."""
-    return pack(">" + "qiq" * len(entries), *chain.from_iterable(entries))
-
-
 def decode_entry(buffer: bytes | bytearray | memoryview, position: int = 0) -> QueueEntry:
     """Decode the consume-queue entry at a byte position; raises CodecError if fewer than 20 bytes follow."""
     try:
         return QueueEntry._make(QUEUE_ENTRY.unpack_from(buffer, position))
     except error:
         raise CodecError(f"no whole queue entry at byte {position} of {len(buffer)}") from None
-
-
-def decode_entries(buffer: bytes | bytearray | memoryview) -> list[tuple[int, int, int]]:
-    """Decode all consume-queue entries of a buffer to (physical offset, size, tags code).
-
-    Raises:
-        CodecError: The size of the buffer is not a multiple of 20 bytes.
-    """
-    if len(buffer) % QUEUE_ENTRY_SIZE:
-        raise CodecError(f"{len(buffer)} bytes are not a multiple of 20-byte queue entries")
-    return list(QUEUE_ENTRY.iter_unpack(buffer))

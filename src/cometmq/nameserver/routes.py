@@ -41,7 +41,6 @@ class BrokerConnection(Protocol):
 
     def close(self) -> None:
         """Close the connection."""
-        ...
 
 
 class BrokerKey(NamedTuple):

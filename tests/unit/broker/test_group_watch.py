@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from cometmq.broker.registration.group_watch import OLD_PERIOD_SECONDS, Fence, GroupWatch
-from cometmq.codec.bodies.member_group import encode_member_group
+from cometmq.codec.bodies.cluster import encode_member_group
 from cometmq.codec.headers.nameserver import BrokerIdentity
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode

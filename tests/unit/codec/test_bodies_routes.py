@@ -7,8 +7,13 @@ import zlib
 
 import pytest
 
-from cometmq.codec.bodies.cluster import ClusterInfo, decode_cluster_info, encode_cluster_info
-from cometmq.codec.bodies.member_group import decode_member_group, encode_member_group
+from cometmq.codec.bodies.cluster import (
+    ClusterInfo,
+    decode_cluster_info,
+    decode_member_group,
+    encode_cluster_info,
+    encode_member_group,
+)
 from cometmq.codec.bodies.register import (
     PLAIN_SIZE_MAX,
     RegisterBrokerBody,

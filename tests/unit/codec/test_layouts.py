@@ -17,9 +17,7 @@ from cometmq.codec.properties import (
 from cometmq.codec.queue_entry import (
     BLANK_ENTRY,
     QueueEntry,
-    decode_entries,
     decode_entry,
-    encode_entries,
     encode_entry,
 )
 from cometmq.kernel import insert_keys
@@ -176,16 +174,12 @@ def test_a_batch_item_has_room_for_32767_bytes_of_properties():
 
 def test_queue_entries_come_back_alone_and_together():
     entries = [(0, 268, 2598919), (268, 100, -1), ((1 << 63) - 1, 0x7FFFFFFF, -(1 << 63))]
-    together = encode_entries(entries)
-    assert together == b"".join(encode_entry(*entry) for entry in entries)
-    assert decode_entries(together) == entries
-    assert decode_entry(together, 20) == QueueEntry(268, 100, -1)
-    assert decode_entries(memoryview(BLANK_ENTRY)) == [(0, 0x7FFFFFFF, 0)]
+    together = b"".join(encode_entry(*entry) for entry in entries)
+    assert [decode_entry(together, at) for at in (0, 20, 40)] == entries
+    assert decode_entry(memoryview(BLANK_ENTRY)) == QueueEntry(0, 0x7FFFFFFF, 0)
 
 
 def test_half_a_queue_entry_is_refused():
-    with pytest.raises(CodecError, match="multiple"):
-        decode_entries(bytes(30))
     with pytest.raises(CodecError, match="at byte 20"):
         decode_entry(bytes(30), 20)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.codec.queue_entry import BLANK_ENTRY, decode_entries
+from cometmq.codec.queue_entry import BLANK_ENTRY, QUEUE_ENTRY
 from cometmq.model.errors import StoreClosed, StoreDamaged, StoreLocked, StoreReadOnly
 from cometmq.store.derived import Derived, FeedPut
 from cometmq.store.dispatch import LogDispatcher
@@ -279,7 +279,7 @@ def test_a_tail_of_a_page_is_written_without_waiting():
     assert not disk.exists("/store/consumequeue/orders/0")
     put(store, b"")
     path = "/store/consumequeue/orders/0/00000000000000000000"
-    assert len([1 for entry in decode_entries(disk.content(path)) if entry[1]]) == 205
+    assert len([1 for entry in QUEUE_ENTRY.iter_unpack(disk.content(path)) if entry[1]]) == 205
 
 
 def test_a_round_over_many_tails_is_spread_over_ticks():

@@ -17,7 +17,7 @@ from functools import partial
 from cometmq.broker.registration.nameserver_calls import AskNameservers
 from cometmq.broker.registration.registrar import KeepMachine
 from cometmq.broker.tables.client_peer import PeerAnswer
-from cometmq.codec.bodies.member_group import decode_member_group
+from cometmq.codec.bodies.cluster import decode_member_group
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.nameserver import BrokerIdentity, MemberGroupRequest
 from cometmq.model.codes import RequestCode, ResponseCode

@@ -10,6 +10,8 @@ from typing import Any
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.heartbeat import CLUSTERING
 from cometmq.codec.bodies.json_object import JsonObject, load_object, load_request
+from cometmq.codec.bodies.members import JsonMember, JsonMembers
+from cometmq.codec.bodies.queue_table import QUEUE
 from cometmq.model.frozen import dataclass
 from cometmq.model.queue import MessageQueue
 
@@ -51,50 +53,47 @@ class RequestModeConfig:
     share_queues: int = 0
 
 
+def _request_mode(part: JsonObject, key: str) -> str:
+    return POP if part.text(key, PULL) == POP else PULL
+
+
+_QUERY = JsonMembers(
+    AssignmentQuery,
+    JsonMember("clientId", "client_id", JsonObject.text, ""),
+    JsonMember("consumerGroup", "group", JsonObject.text),
+    JsonMember("messageModel", "model", JsonObject.text, CLUSTERING),
+    JsonMember("strategyName", "strategy", JsonObject.text, AVERAGELY),
+    JsonMember("topic", "topic", JsonObject.text),
+)
+_ASSIGNMENT = JsonMembers(
+    Assignment,
+    JsonMember("messageQueue", "queue", QUEUE.in_field, write=QUEUE.to_json),
+    JsonMember("mode", "mode", JsonObject.text, PULL),
+)
+_MODE = JsonMembers(
+    RequestModeConfig,
+    JsonMember("consumerGroup", "group", JsonObject.text),
+    JsonMember("mode", "mode", _request_mode),
+    JsonMember("popShareQueueNum", "share_queues", JsonObject.int32, 0),
+    JsonMember("topic", "topic", JsonObject.text),
+)
+
+
 def encode_assignment_query(query: AssignmentQuery) -> bytes:
     """Encode the JSON body of QUERY_ASSIGNMENT 400."""
-    return fastjson.dumps(
-        {
-            "clientId": query.client_id,
-            "consumerGroup": query.group,
-            "messageModel": query.model,
-            "strategyName": query.strategy,
-            "topic": query.topic,
-        }
-    )
+    return fastjson.dumps(_QUERY.to_json(query))
 
 
 def decode_assignment_query(content: bytes) -> AssignmentQuery:
     """Decode the body of QUERY_ASSIGNMENT 400. Raises CodecError if it is malformed or too large."""
-    body = load_request(content, "query of an assignment")
-    return AssignmentQuery(
-        topic=body.text("topic"),
-        group=body.text("consumerGroup"),
-        client_id=body.text("clientId", ""),
-        strategy=body.text("strategyName", AVERAGELY),
-        model=body.text("messageModel", CLUSTERING),
-    )
+    return _QUERY.of(load_request(content, "query of an assignment"))
 
 
 def encode_assignments(assignments: Iterable[Assignment] | None) -> bytes:
     """Encode the answer to QUERY_ASSIGNMENT 400; None means no decision, so that the client keeps the queues it has."""
     if assignments is None:
         return b"{}"
-    return fastjson.dumps(
-        {
-            "messageQueueAssignments": [
-                {
-                    "messageQueue": {
-                        "brokerName": each.queue.broker_name,
-                        "queueId": each.queue.queue_id,
-                        "topic": each.queue.topic,
-                    },
-                    "mode": each.mode,
-                }
-                for each in assignments
-            ]
-        }
-    )
+    return fastjson.dumps({"messageQueueAssignments": _ASSIGNMENT.list_of(assignments)})
 
 
 def decode_assignments(content: bytes) -> list[Assignment] | None:
@@ -102,22 +101,17 @@ def decode_assignments(content: bytes) -> list[Assignment] | None:
     body = load_object(content, "assignment")
     if "messageQueueAssignments" not in body:
         return None
-    assignments = []
-    for part in body.objects("messageQueueAssignments"):
-        queue = part.member("messageQueue")
-        place = queue.text("topic"), queue.text("brokerName"), queue.int32("queueId")
-        assignments.append(Assignment(MessageQueue(*place), part.text("mode", PULL)))
-    return assignments
+    return list(_ASSIGNMENT.all_of(body, "messageQueueAssignments"))
 
 
 def encode_request_mode(config: RequestModeConfig) -> bytes:
     """Encode the JSON body of SET_MESSAGE_REQUEST_MODE 401."""
-    return fastjson.dumps(_mode_json(config))
+    return fastjson.dumps(_MODE.to_json(config))
 
 
 def decode_request_mode(content: bytes) -> RequestModeConfig:
     """Decode the body of SET_MESSAGE_REQUEST_MODE 401. Raises CodecError if it is malformed or too large."""
-    return _mode(load_request(content, "request mode"))
+    return _MODE.of(load_request(content, "request mode"))
 
 
 def encode_request_modes(
@@ -126,7 +120,7 @@ def encode_request_modes(
     """Encode modes as text: messageRequestMode.json, or without `pretty` an answer to request 402."""
     table: dict[str, dict[str, Any]] = {}
     for config in modes.values():
-        table.setdefault(config.topic, {})[config.group] = _mode_json(config)
+        table.setdefault(config.topic, {})[config.group] = _MODE.to_json(config)
     return fastjson.dumps({"messageRequestModeMap": table}, pretty=pretty).decode()
 
 
@@ -135,25 +129,6 @@ def decode_request_modes(text: str) -> dict[tuple[str, str], RequestModeConfig]:
     table = load_object(text, "messageRequestMode").member("messageRequestModeMap")
     modes = {}
     for topic in table.names():
-        groups = table.member(topic)
-        for group in groups.names():
-            modes[topic, group] = _mode(groups.member(group))
+        for group, mode in table.table(topic, _MODE.in_field).items():
+            modes[topic, group] = mode
     return modes
-
-
-def _mode_json(config: RequestModeConfig) -> dict[str, Any]:
-    return {
-        "consumerGroup": config.group,
-        "mode": config.mode,
-        "popShareQueueNum": config.share_queues,
-        "topic": config.topic,
-    }
-
-
-def _mode(part: JsonObject) -> RequestModeConfig:
-    return RequestModeConfig(
-        topic=part.text("topic"),
-        group=part.text("consumerGroup"),
-        mode=POP if part.text("mode", PULL) == POP else PULL,
-        share_queues=part.int32("popShareQueueNum", 0),
-    )

@@ -4,10 +4,10 @@ The format is described in docs/format/own-requests.md.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 from cometmq.codec import fastjson
-from cometmq.codec.bodies.json_object import load_object
+from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.members import JsonMember, JsonMembers
 from cometmq.model.frozen import dataclass
 
 SUBSCRIPTION, CLIENT_ID = "SUBSCRIPTION", "CLIENT_ID"
@@ -40,31 +40,24 @@ class Conflict:
     sides: tuple[ConflictSide, ...]
 
 
+_SIDE = JsonMembers(
+    ConflictSide,
+    JsonMember("clients", "clients", JsonObject.texts),
+    JsonMember("says", "says", JsonObject.text),
+)
+_CONFLICT = JsonMembers(
+    Conflict,
+    JsonMember("consumerGroup", "group", JsonObject.text),
+    JsonMember("kind", "kind", JsonObject.text),
+    JsonMember("sides", "sides", _SIDE.all_of, write=_SIDE.list_of),
+)
+
+
 def encode_conflicts(conflicts: Iterable[Conflict]) -> bytes:
     """Encode the JSON body of the answer to GET_GROUP_CONFLICTS."""
-    return fastjson.dumps({"conflicts": [_conflict_json(conflict) for conflict in conflicts]})
-
-
-def _conflict_json(conflict: Conflict) -> dict[str, Any]:
-    return {
-        "consumerGroup": conflict.group,
-        "kind": conflict.kind,
-        "sides": [
-            {"clients": list(side.clients), "says": side.says} for side in conflict.sides
-        ],
-    }
+    return fastjson.dumps({"conflicts": _CONFLICT.list_of(conflicts)})
 
 
 def decode_conflicts(content: bytes | str) -> tuple[Conflict, ...]:
     """Decode the body of the answer to GET_GROUP_CONFLICTS. Raises CodecError if it is malformed."""
-    return tuple(
-        Conflict(
-            part.text("consumerGroup"),
-            part.text("kind"),
-            tuple(
-                ConflictSide(tuple(side.texts("clients")), side.text("says"))
-                for side in part.objects("sides")
-            ),
-        )
-        for part in load_object(content, "group conflicts").objects("conflicts")
-    )
+    return _CONFLICT.all_of(load_object(content, "group conflicts"), "conflicts")

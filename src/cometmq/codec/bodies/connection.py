@@ -4,7 +4,7 @@ Source: ConsumerConnection, ProducerConnection, Connection and ProducerTableInfo
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 from cometmq.codec import fastjson
@@ -16,6 +16,7 @@ from cometmq.codec.bodies.heartbeat import (
     subscription_of,
 )
 from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.members import JsonMember, JsonMembers
 from cometmq.model.codes import Language
 from cometmq.model.frozen import dataclass
 from cometmq.model.subscription import Subscription
@@ -49,42 +50,54 @@ class ConsumerConnections:
     from_where: str = FROM_LAST
 
 
+def _language(part: JsonObject, key: str) -> int:
+    name = part.text(key, Language.OTHER.name)
+    return int(Language[name] if name in Language.__members__ else Language.OTHER)
+
+
+def _subscriptions(part: JsonObject, key: str) -> dict[str, Subscription]:
+    return part.table(key, lambda table, topic: subscription_of(table.member(topic)))
+
+
+def _subscriptions_json(table: Mapping[str, Subscription]) -> dict[str, Any]:
+    return {topic: subscription_json(each) for topic, each in table.items()}
+
+
+_CONNECTION = JsonMembers(
+    ClientConnection,
+    JsonMember("clientAddr", "address", JsonObject.text, ""),
+    JsonMember("clientId", "client_id", JsonObject.text),
+    JsonMember("language", "language", _language, write=lambda number: Language(number).name),
+    JsonMember("version", "version", JsonObject.int32, 0),
+)
+_CONSUMERS = JsonMembers(
+    ConsumerConnections,
+    JsonMember("connectionSet", "connections", _CONNECTION.all_of, write=_CONNECTION.list_of),
+    JsonMember("consumeFromWhere", "from_where", JsonObject.text, FROM_LAST),
+    JsonMember("consumeType", "consume_type", JsonObject.text, CONSUME_PASSIVELY),
+    JsonMember("messageModel", "model", JsonObject.text, CLUSTERING),
+    JsonMember("subscriptionTable", "subscriptions", _subscriptions, write=_subscriptions_json),
+)
+
+
 def encode_consumer_connections(group: ConsumerConnections) -> bytes:
     """Encode the JSON body of the answer to GET_CONSUMER_CONNECTION_LIST 203."""
-    return fastjson.dumps(
-        {
-            "connectionSet": [_connection_json(each) for each in group.connections],
-            "consumeFromWhere": group.from_where,
-            "consumeType": group.consume_type,
-            "messageModel": group.model,
-            "subscriptionTable": {
-                topic: subscription_json(each) for topic, each in group.subscriptions.items()
-            },
-        }
-    )
+    return fastjson.dumps(_CONSUMERS.to_json(group))
 
 
 def decode_consumer_connections(content: bytes | str) -> ConsumerConnections:
     """Decode the answer to GET_CONSUMER_CONNECTION_LIST 203. Raises CodecError if it is malformed."""
-    body = load_object(content, "consumer connections")
-    return ConsumerConnections(
-        tuple(_connection(part) for part in body.objects("connectionSet")),
-        body.table("subscriptionTable", lambda part, name: subscription_of(part.member(name))),
-        body.text("consumeType", CONSUME_PASSIVELY),
-        body.text("messageModel", CLUSTERING),
-        body.text("consumeFromWhere", FROM_LAST),
-    )
+    return _CONSUMERS.of(load_object(content, "consumer connections"))
 
 
 def encode_producer_connections(connections: Iterable[ClientConnection]) -> bytes:
     """Encode the JSON body of the answer to GET_PRODUCER_CONNECTION_LIST 204."""
-    return fastjson.dumps({"connectionSet": [_connection_json(each) for each in connections]})
+    return fastjson.dumps({"connectionSet": _CONNECTION.list_of(connections)})
 
 
 def decode_producer_connections(content: bytes | str) -> tuple[ClientConnection, ...]:
     """Decode the answer to GET_PRODUCER_CONNECTION_LIST 204. Raises CodecError if it is malformed."""
-    body = load_object(content, "producer connections")
-    return tuple(_connection(part) for part in body.objects("connectionSet"))
+    return _CONNECTION.all_of(load_object(content, "producer connections"), "connectionSet")
 
 
 def encode_all_producers(
@@ -109,7 +122,7 @@ def decode_all_producers(
     return {
         group: tuple(
             (
-                replace(_connection(part), address=part.text("remoteIP", "").lstrip("/")),
+                _CONNECTION.of(part, address=part.text("remoteIP", "").lstrip("/")),
                 part.int64("lastUpdateTimestamp", 0),
             )
             for part in data.objects(group)
@@ -126,23 +139,3 @@ def _producer_json(producer: ClientConnection, seen_ms: int) -> dict[str, Any]:
         "remoteIP": f"/{producer.address}",  # Java's form of an address without host name.
         "version": producer.version,
     }
-
-
-def _connection_json(connection: ClientConnection) -> dict[str, Any]:
-    return {
-        "clientAddr": connection.address,
-        "clientId": connection.client_id,
-        "language": Language(connection.language).name,
-        "version": connection.version,
-    }
-
-
-def _connection(part: JsonObject) -> ClientConnection:
-    name = part.text("language", Language.OTHER.name)
-    language = Language[name] if name in Language.__members__ else Language.OTHER
-    return ClientConnection(
-        part.text("clientId"),
-        part.text("clientAddr", ""),
-        int(language),
-        part.int32("version", 0),
-    )

@@ -10,6 +10,7 @@ from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object, load_request
+from cometmq.codec.bodies.members import JsonMember, JsonMembers
 from cometmq.model.data_version import DataVersion
 from cometmq.model.frozen import dataclass
 from cometmq.model.group import GroupConfig
@@ -30,6 +31,33 @@ class GroupTable:
     forbidden: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
+def _retry_policy(part: JsonObject, key: str) -> Mapping[str, Any]:
+    return part.member(key).raw() or {"type": "CUSTOMIZED"}
+
+
+_GROUP = JsonMembers(
+    GroupConfig,
+    JsonMember("attributes", "attributes", JsonObject.text_table, write=dict),
+    JsonMember("brokerId", "broker_id", JsonObject.int64, 0),
+    JsonMember("consumeBroadcastEnable", "broadcast_enabled", JsonObject.flag, default=True),
+    JsonMember("consumeEnable", "consume_enabled", JsonObject.flag, default=True),
+    JsonMember(
+        "consumeFromMinEnable", "consume_from_min_enabled", JsonObject.flag, default=True
+    ),
+    JsonMember("consumeMessageOrderly", "orderly", JsonObject.flag, default=False),
+    JsonMember("consumeTimeoutMinute", "consume_timeout_minutes", JsonObject.int32, 15),
+    JsonMember("groupName", "name", JsonObject.text),
+    JsonMember("groupRetryPolicy", "retry_policy", _retry_policy, write=dict),
+    JsonMember("groupSysFlag", "sys_flag", JsonObject.int32, 0),
+    JsonMember(
+        "notifyConsumerIdsChangedEnable", "notify_changes", JsonObject.flag, default=True
+    ),
+    JsonMember("retryMaxTimes", "retry_max_times", JsonObject.int32, 16),
+    JsonMember("retryQueueNums", "retry_queues", JsonObject.int32, 1),
+    JsonMember("whichBrokerWhenConsumeSlowly", "slow_broker_id", JsonObject.int64, 1),
+)
+
+
 def encode_group_table(table: GroupTable) -> bytes:
     """Encode the JSON body of the answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201."""
     return fastjson.dumps(_table_json(table))
@@ -45,16 +73,14 @@ def decode_group_table(content: bytes | str) -> GroupTable:
     body = load_object(content, "group table")
     return GroupTable(
         body.version("dataVersion"),
-        body.table(
-            "subscriptionGroupTable", lambda part, name: _group(part.member(name), name)
-        ),
+        body.table("subscriptionGroupTable", _named_group),
         body.table("forbiddenTable", lambda part, name: part.table(name, JsonObject.int32)),
     )
 
 
 def encode_group_config(group: GroupConfig) -> bytes:
     """Encode the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200 and of the answer to GET_SUBSCRIPTIONGROUP_CONFIG 352."""
-    return fastjson.dumps(_group_json(group))
+    return fastjson.dumps(_GROUP.to_json(group))
 
 
 def decode_group_config(content: bytes | str) -> GroupConfig:
@@ -62,7 +88,7 @@ def decode_group_config(content: bytes | str) -> GroupConfig:
 
     Raises CodecError if it is malformed or too large.
     """
-    return _group(load_request(content, "subscription group"))
+    return _GROUP.of(load_request(content, "subscription group"))
 
 
 def decode_group_configs(content: bytes | str) -> tuple[GroupConfig, ...]:
@@ -71,7 +97,7 @@ def decode_group_configs(content: bytes | str) -> tuple[GroupConfig, ...]:
     Raises CodecError if it is malformed or too large.
     """
     body = load_request(content, "subscription groups")
-    return tuple(_group(part) for part in body.objects("groupConfigList"))
+    return _GROUP.all_of(body, "groupConfigList")
 
 
 def _table_json(table: GroupTable) -> dict[str, Any]:
@@ -79,44 +105,11 @@ def _table_json(table: GroupTable) -> dict[str, Any]:
         "dataVersion": table.version.to_json(),
         "forbiddenTable": {group: dict(topics) for group, topics in table.forbidden.items()},
         "subscriptionGroupTable": {
-            name: _group_json(group) for name, group in table.groups.items()
+            name: _GROUP.to_json(group) for name, group in table.groups.items()
         },
     }
 
 
-def _group_json(group: GroupConfig) -> dict[str, Any]:
-    return {
-        "attributes": dict(group.attributes),
-        "brokerId": group.broker_id,
-        "consumeBroadcastEnable": group.broadcast_enabled,
-        "consumeEnable": group.consume_enabled,
-        "consumeFromMinEnable": group.consume_from_min_enabled,
-        "consumeMessageOrderly": group.orderly,
-        "consumeTimeoutMinute": group.consume_timeout_minutes,
-        "groupName": group.name,
-        "groupRetryPolicy": dict(group.retry_policy),
-        "groupSysFlag": group.sys_flag,
-        "notifyConsumerIdsChangedEnable": group.notify_changes,
-        "retryMaxTimes": group.retry_max_times,
-        "retryQueueNums": group.retry_queues,
-        "whichBrokerWhenConsumeSlowly": group.slow_broker_id,
-    }
-
-
-def _group(part: JsonObject, name: str | None = None) -> GroupConfig:
-    return GroupConfig(
-        name=part.text("groupName", name),
-        consume_enabled=part.flag("consumeEnable", default=True),
-        consume_from_min_enabled=part.flag("consumeFromMinEnable", default=True),
-        broadcast_enabled=part.flag("consumeBroadcastEnable", default=True),
-        orderly=part.flag("consumeMessageOrderly", default=False),
-        retry_queues=part.int32("retryQueueNums", 1),
-        retry_max_times=part.int32("retryMaxTimes", 16),
-        retry_policy=part.member("groupRetryPolicy").raw() or {"type": "CUSTOMIZED"},
-        broker_id=part.int64("brokerId", 0),
-        slow_broker_id=part.int64("whichBrokerWhenConsumeSlowly", 1),
-        notify_changes=part.flag("notifyConsumerIdsChangedEnable", default=True),
-        sys_flag=part.int32("groupSysFlag", 0),
-        consume_timeout_minutes=part.int32("consumeTimeoutMinute", 15),
-        attributes=part.text_table("attributes"),
-    )
+def _named_group(part: JsonObject, name: str) -> GroupConfig:
+    group = part.member(name)
+    return _GROUP.of(group, name=group.text("groupName", name))

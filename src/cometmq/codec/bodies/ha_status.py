@@ -4,11 +4,11 @@ Source: HARuntimeInfo of RocketMQ 5.3.3, with its field names. RocketMQ ignores 
 such as why a member does not replicate, ids, when the newest record was stored, and the state of the metadata.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.members import JsonMember, JsonMembers
 from cometmq.model.frozen import dataclass
 
 # Text between the reason why a slave has stopped replicating and the advice.
@@ -95,23 +95,47 @@ class HaStatus:
     refused: int | None = None
 
 
+_SLAVE = JsonMembers(
+    HaSlave,
+    JsonMember("addr", "address", JsonObject.text, ""),
+    JsonMember("brokerId", "broker_id", JsonObject.maybe_int64),
+    JsonMember("diff", "gap", JsonObject.int64, 0),
+    JsonMember("error", "error", JsonObject.maybe_text),
+    JsonMember("inSync", "is_in_sync", JsonObject.flag, default=False),
+    JsonMember("slaveAckOffset", "acked", JsonObject.int64, 0),
+    JsonMember("transferFromWhere", "sent", JsonObject.int64, 0),
+    JsonMember("transferredByteInSecond", "bytes_per_second", JsonObject.int64, 0),
+)
+_MASTER = JsonMembers(
+    HaMaster,
+    JsonMember("active", "is_active", JsonObject.maybe_flag),
+    JsonMember("error", "error", JsonObject.maybe_text),
+    JsonMember("lastReadTimestamp", "read_ms", JsonObject.int64, 0),
+    JsonMember("lastWriteTimestamp", "written_ms", JsonObject.int64, 0),
+    JsonMember("masterAddr", "address", JsonObject.text, ""),
+    JsonMember("masterFlushOffset", "master_flushed", JsonObject.int64, 0),
+    JsonMember("maxOffset", "max_offset", JsonObject.int64, 0),
+    JsonMember("metadataError", "metadata_error", JsonObject.maybe_text),
+    JsonMember("metadataTimestamp", "metadata_ms", JsonObject.maybe_int64),
+    JsonMember("transferredByteInSecond", "bytes_per_second", JsonObject.int64, 0),
+)
+_STATUS = JsonMembers(
+    HaStatus,
+    JsonMember("haClientRuntimeInfo", "master", _MASTER.in_field, write=_MASTER.to_json),
+    JsonMember("haConnectionInfo", "slaves", _SLAVE.all_of, write=_SLAVE.list_of),
+    JsonMember("inSyncSlaveNums", "in_sync_slaves", JsonObject.int32, 0),
+    JsonMember("master", "is_master", JsonObject.flag),
+    JsonMember("masterCommitLogMaxOffset", "max_offset", JsonObject.int64, 0),
+    JsonMember("newestStoreTimestamp", "stored_ms", JsonObject.maybe_int64),
+    JsonMember("neededReplicas", "needed", JsonObject.maybe_int64),
+    JsonMember("refusedConnections", "refused", JsonObject.maybe_int64),
+)
+
+
 def encode_ha_status(status: HaStatus) -> bytes:
     """Encode the JSON body of the answer to GET_BROKER_HA_STATUS 907."""
     master = status.master or HaMaster(address="", max_offset=0)
-    return fastjson.dumps(
-        _known(
-            {
-                "haClientRuntimeInfo": _master_json(master),
-                "haConnectionInfo": [_slave_json(slave) for slave in status.slaves],
-                "inSyncSlaveNums": status.in_sync_slaves,
-                "master": status.is_master,
-                "masterCommitLogMaxOffset": status.max_offset,
-                "newestStoreTimestamp": status.stored_ms,
-                "neededReplicas": status.needed,
-                "refusedConnections": status.refused,
-            }
-        )
-    )
+    return fastjson.dumps(_STATUS.to_json(replace(status, master=master)))
 
 
 def decode_ha_status(content: bytes) -> HaStatus:
@@ -120,83 +144,4 @@ def decode_ha_status(content: bytes) -> HaStatus:
     Raises CodecError if it is malformed.
     """
     body = load_object(content, "HA status")
-    is_master = body.flag("master")
-    return HaStatus(
-        is_master=is_master,
-        max_offset=body.int64("masterCommitLogMaxOffset", 0),
-        in_sync_slaves=body.int32("inSyncSlaveNums", 0),
-        slaves=tuple(map(_slave, body.objects("haConnectionInfo"))),
-        master=None if is_master else _master(body.member("haClientRuntimeInfo")),
-        stored_ms=_maybe_int(body, "newestStoreTimestamp"),
-        needed=_maybe_int(body, "neededReplicas"),
-        refused=_maybe_int(body, "refusedConnections"),
-    )
-
-
-def _slave_json(slave: HaSlave) -> dict[str, Any]:
-    return _known(
-        {
-            "addr": slave.address,
-            "brokerId": slave.broker_id,
-            "diff": slave.gap,
-            "error": slave.error,
-            "inSync": slave.is_in_sync,
-            "slaveAckOffset": slave.acked,
-            "transferFromWhere": slave.sent,
-            "transferredByteInSecond": slave.bytes_per_second,
-        }
-    )
-
-
-def _slave(part: JsonObject) -> HaSlave:
-    return HaSlave(
-        address=part.text("addr", ""),
-        acked=part.int64("slaveAckOffset", 0),
-        gap=part.int64("diff", 0),
-        is_in_sync=part.flag("inSync", default=False),
-        bytes_per_second=part.int64("transferredByteInSecond", 0),
-        sent=part.int64("transferFromWhere", 0),
-        broker_id=_maybe_int(part, "brokerId"),
-        error=part.maybe_text("error"),
-    )
-
-
-def _master_json(master: HaMaster) -> dict[str, Any]:
-    return _known(
-        {
-            "active": master.is_active,
-            "error": master.error,
-            "lastReadTimestamp": master.read_ms,
-            "lastWriteTimestamp": master.written_ms,
-            "masterAddr": master.address,
-            "masterFlushOffset": master.master_flushed,
-            "maxOffset": master.max_offset,
-            "metadataError": master.metadata_error,
-            "metadataTimestamp": master.metadata_ms,
-            "transferredByteInSecond": master.bytes_per_second,
-        }
-    )
-
-
-def _master(part: JsonObject) -> HaMaster:
-    return HaMaster(
-        address=part.text("masterAddr", ""),
-        max_offset=part.int64("maxOffset", 0),
-        master_flushed=part.int64("masterFlushOffset", 0),
-        bytes_per_second=part.int64("transferredByteInSecond", 0),
-        read_ms=part.int64("lastReadTimestamp", 0),
-        written_ms=part.int64("lastWriteTimestamp", 0),
-        is_active=part.flag("active") if "active" in part else None,
-        error=part.maybe_text("error"),
-        metadata_ms=_maybe_int(part, "metadataTimestamp"),
-        metadata_error=part.maybe_text("metadataError"),
-    )
-
-
-def _maybe_int(part: JsonObject, key: str) -> int | None:
-    return part.int64(key) if key in part else None
-
-
-def _known(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members whose values are not None."""
-    return {key: value for key, value in values.items() if value is not None}
+    return _STATUS.of(body, **{"master": None} if body.flag("master") else {})

@@ -7,6 +7,7 @@ from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_request
+from cometmq.codec.bodies.members import JsonMember, JsonMembers
 from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import CodecError, SubscriptionError
 from cometmq.model.frozen import dataclass
@@ -65,34 +66,6 @@ class Heartbeat:
     is_without_subscriptions: bool = False
 
 
-def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
-    """Encode the JSON body of HEART_BEAT."""
-    return fastjson.dumps(
-        {
-            "clientID": heartbeat.client_id,
-            "consumerDataSet": [_consumer_json(state) for state in heartbeat.consumers],
-            "heartbeatFingerprint": heartbeat.fingerprint,
-            "producerDataSet": [{"groupName": part.group} for part in heartbeat.producers],
-            "withoutSub": heartbeat.is_without_subscriptions,
-        }
-    )
-
-
-@keep_short(1024, length_max=1024)  # A client sends the same every 30 s.
-def decode_heartbeat(content: bytes | str) -> Heartbeat:
-    """Decode the body of HEART_BEAT. Raises CodecError if it is malformed or too large."""
-    body = load_request(content, "heartbeat")
-    return Heartbeat(
-        client_id=body.text("clientID"),
-        producers=tuple(
-            ProducerPart(part.text("groupName")) for part in body.objects("producerDataSet")
-        ),
-        consumers=tuple(_consumer(part) for part in body.objects("consumerDataSet")),
-        fingerprint=body.int32("heartbeatFingerprint", 0),
-        is_without_subscriptions=body.flag("withoutSub", default=False),
-    )
-
-
 def subscription_json(subscription: Subscription) -> dict[str, Any]:
     """Convert a subscription to a dict of JSON values."""
     return {
@@ -124,25 +97,42 @@ def subscription_of(part: JsonObject) -> Subscription:
         raise CodecError(f"{part}: {error}") from None
 
 
-def _consumer_json(state: ConsumerPart) -> dict[str, Any]:
-    return {
-        "consumeFromWhere": state.from_where,
-        "consumeType": state.consume_type,
-        "groupName": state.group,
-        "messageModel": state.model,
-        "subscriptionDataSet": [subscription_json(each) for each in state.subscriptions],
-        "unitMode": state.is_unit,
-    }
+def _subscriptions(part: JsonObject, key: str) -> tuple[Subscription, ...]:
+    return tuple(map(subscription_of, part.objects(key)))
 
 
-def _consumer(part: JsonObject) -> ConsumerPart:
-    return ConsumerPart(
-        group=part.text("groupName"),
-        subscriptions=tuple(
-            subscription_of(each) for each in part.objects("subscriptionDataSet")
-        ),
-        consume_type=part.text("consumeType", CONSUME_PASSIVELY),
-        model=part.text("messageModel", CLUSTERING),
-        from_where=part.text("consumeFromWhere", FROM_LAST),
-        is_unit=part.flag("unitMode", default=False),
-    )
+def _subscriptions_json(subscriptions: tuple[Subscription, ...]) -> list[dict[str, Any]]:
+    return list(map(subscription_json, subscriptions))
+
+
+_PRODUCER = JsonMembers(ProducerPart, JsonMember("groupName", "group", JsonObject.text))
+_CONSUMER = JsonMembers(
+    ConsumerPart,
+    JsonMember("consumeFromWhere", "from_where", JsonObject.text, FROM_LAST),
+    JsonMember("consumeType", "consume_type", JsonObject.text, CONSUME_PASSIVELY),
+    JsonMember("groupName", "group", JsonObject.text),
+    JsonMember("messageModel", "model", JsonObject.text, CLUSTERING),
+    JsonMember(
+        "subscriptionDataSet", "subscriptions", _subscriptions, write=_subscriptions_json
+    ),
+    JsonMember("unitMode", "is_unit", JsonObject.flag, default=False),
+)
+_HEARTBEAT = JsonMembers(
+    Heartbeat,
+    JsonMember("clientID", "client_id", JsonObject.text),
+    JsonMember("consumerDataSet", "consumers", _CONSUMER.all_of, write=_CONSUMER.list_of),
+    JsonMember("heartbeatFingerprint", "fingerprint", JsonObject.int32, 0),
+    JsonMember("producerDataSet", "producers", _PRODUCER.all_of, write=_PRODUCER.list_of),
+    JsonMember("withoutSub", "is_without_subscriptions", JsonObject.flag, default=False),
+)
+
+
+def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
+    """Encode the JSON body of HEART_BEAT."""
+    return fastjson.dumps(_HEARTBEAT.to_json(heartbeat))
+
+
+@keep_short(1024, length_max=1024)  # A client sends the same every 30 s.
+def decode_heartbeat(content: bytes | str) -> Heartbeat:
+    """Decode the body of HEART_BEAT. Raises CodecError if it is malformed or too large."""
+    return _HEARTBEAT.of(load_request(content, "heartbeat"))

@@ -85,6 +85,19 @@ class JsonObject:
             raise self._wrong(key, "true or false", value)
         return value
 
+    def maybe_int64(self, key: str) -> int | None:
+        """Return the 64-bit integer in a field, or None if it is missing or null; CodecError if it is invalid."""
+        return self.int64(key) if key in self else None
+
+    def rate(self, key: str) -> float:
+        """Return the number in a field; 0 if it is missing or no number."""
+        value = self._values.get(key)
+        return float(value) if isinstance(value, int | float) else 0.0
+
+    def maybe_flag(self, key: str) -> bool | None:
+        """Return the boolean in a field, or None if it is missing or null; CodecError if it is invalid."""
+        return self.flag(key) if key in self else None
+
     def member(self, key: str) -> "JsonObject":
         """Return the object in a field; an empty one if it is missing or null."""
         value = self._values.get(key)
@@ -154,10 +167,12 @@ class JsonObject:
         return CodecError(f"{self}: {key} must be {wanted}, not {_shown(value)}")
 
 
-def load_object(content: bytes | str, what: str) -> JsonObject:
-    """Parse a body, called `what` in errors. Raises CodecError if it is not an object in JSON or fastjson's form."""
+def load_object(
+    content: bytes | str, what: str, *, lenient_size_max: int | None = None
+) -> JsonObject:
+    """Parse a body, called `what` in errors, as `fastjson.loads`. Raises CodecError if it is not an object in its forms."""
     try:
-        value = fastjson.loads(content)
+        value = fastjson.loads(content, lenient_size_max=lenient_size_max)
     except CodecError as error:
         raise CodecError(f"{what}: {error}") from None
     return JsonObject(value, what)
@@ -181,11 +196,7 @@ def load_request(content: bytes | str, what: str) -> JsonObject:
                 f"{what}: it has {count} objects, lists and tags with {members} members; "
                 f"at most {REQUEST_PARTS_MAX} with {REQUEST_MEMBERS_MAX} are allowed, so send it in parts"
             )
-    try:
-        value = fastjson.loads(raw, lenient_size_max=LENIENT_SIZE_MAX)
-    except CodecError as error:
-        raise CodecError(f"{what}: {error}") from None
-    return JsonObject(value, what)
+    return load_object(raw, what, lenient_size_max=LENIENT_SIZE_MAX)
 
 
 def _as_key(name: Any, table: JsonObject) -> int:

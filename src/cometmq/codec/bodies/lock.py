@@ -5,10 +5,10 @@ the file are only CometMQ's (docs/format/queue-locks.md).
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from cometmq.codec import fastjson
-from cometmq.codec.bodies.json_object import JsonObject, load_object, load_request
+from cometmq.codec.bodies.json_object import load_object, load_request
+from cometmq.codec.bodies.queue_table import QUEUE
 from cometmq.model.bounded_cache import keep_short
 from cometmq.model.frozen import dataclass
 from cometmq.model.queue import MessageQueue
@@ -29,7 +29,7 @@ def encode_lock_request(request: LockRequest) -> bytes:
         {
             "clientId": request.client_id,
             "consumerGroup": request.group,
-            "mqSet": [_queue_json(queue) for queue in request.queues],
+            "mqSet": QUEUE.list_of(request.queues),
             "onlyThisBroker": False,
         }
     )
@@ -42,20 +42,18 @@ def decode_lock_request(content: bytes | str) -> LockRequest:
     return LockRequest(
         body.text("consumerGroup"),
         body.text("clientId"),
-        tuple(_queue(part) for part in body.objects("mqSet")),
+        QUEUE.all_of(body, "mqSet"),
     )
 
 
 def encode_locked(queues: Iterable[MessageQueue]) -> bytes:
     """Encode the JSON body of the answer to LOCK_BATCH_MQ 41: the queues that were locked."""
-    return fastjson.dumps({"lockOKMQSet": [_queue_json(queue) for queue in queues]})
+    return fastjson.dumps({"lockOKMQSet": QUEUE.list_of(queues)})
 
 
 def decode_locked(content: bytes | str) -> tuple[MessageQueue, ...]:
     """Decode the locked queues, the answer to LOCK_BATCH_MQ 41. Raises CodecError if malformed."""
-    return tuple(
-        _queue(part) for part in load_object(content, "locked queues").objects("lockOKMQSet")
-    )
+    return QUEUE.all_of(load_object(content, "locked queues"), "lockOKMQSet")
 
 
 # Client ids that hold locks, by group and queue.
@@ -65,7 +63,7 @@ Holders = Mapping[tuple[str, MessageQueue], str]
 def encode_locks_file(holders: Holders) -> str:
     """Encode queue locks as the text of queueLocks.json, which is also the answer to GET_QUEUE_LOCKS."""
     locks = [
-        {"clientId": client_id, "consumerGroup": group, **_queue_json(queue)}
+        {"clientId": client_id, "consumerGroup": group, **QUEUE.to_json(queue)}
         for (group, queue), client_id in sorted(holders.items())
     ]
     return fastjson.dumps({"locks": locks}, pretty=True).decode()
@@ -74,18 +72,6 @@ def encode_locks_file(holders: Holders) -> str:
 def decode_locks_file(content: bytes | str) -> dict[tuple[str, MessageQueue], str]:
     """Decode queueLocks.json or the answer to GET_QUEUE_LOCKS. Raises CodecError if it is malformed."""
     return {
-        (part.text("consumerGroup"), _queue(part)): part.text("clientId")
+        (part.text("consumerGroup"), QUEUE.of(part)): part.text("clientId")
         for part in load_object(content, "queue locks").objects("locks")
     }
-
-
-def _queue_json(queue: MessageQueue) -> dict[str, Any]:
-    return {
-        "brokerName": queue.broker_name,
-        "queueId": queue.queue_id,
-        "topic": queue.topic,
-    }
-
-
-def _queue(part: JsonObject) -> MessageQueue:
-    return MessageQueue(part.text("topic"), part.text("brokerName"), part.int32("queueId"))

@@ -6,7 +6,8 @@ The format is described in docs/format/own-requests.md.
 from collections.abc import Iterable, Mapping
 
 from cometmq.codec import fastjson
-from cometmq.codec.bodies.json_object import load_object
+from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.members import JsonMember, JsonMembers
 from cometmq.model.frozen import dataclass
 
 
@@ -44,30 +45,35 @@ class RivalBroker:
     claimed_ms: int
 
 
+def _queue_counts(part: JsonObject, key: str) -> dict[str, int]:
+    return part.table(key, JsonObject.int32)
+
+
+_MISSING = JsonMembers(
+    MissingBroker,
+    JsonMember("brokerName", "name", JsonObject.text),
+    JsonMember("cluster", "cluster", JsonObject.text),
+    JsonMember("leftTimestamp", "left_ms", JsonObject.int64),
+    JsonMember("readQueueNums", "queues", _queue_counts, write=dict),
+)
+_RIVAL = JsonMembers(
+    RivalBroker,
+    JsonMember("brokerAddr", "address", JsonObject.text),
+    JsonMember("brokerId", "broker_id", JsonObject.int64),
+    JsonMember("brokerName", "name", JsonObject.text),
+    JsonMember("claimTimestamp", "claimed_ms", JsonObject.int64),
+    JsonMember("cluster", "cluster", JsonObject.text),
+)
+
+
 def encode_missing_brokers(
     brokers: Iterable[MissingBroker], rivals: Iterable[RivalBroker] = ()
 ) -> bytes:
     """Encode the JSON body of the answer to GET_MISSING_BROKERS; the field for rivals is omitted if there are none."""
-    left = [
-        {
-            "brokerName": broker.name,
-            "cluster": broker.cluster,
-            "leftTimestamp": broker.left_ms,
-            "readQueueNums": dict(broker.queues),
-        }
-        for broker in brokers
-    ]
-    claims = [
-        {
-            "brokerAddr": rival.address,
-            "brokerId": rival.broker_id,
-            "brokerName": rival.name,
-            "claimTimestamp": rival.claimed_ms,
-            "cluster": rival.cluster,
-        }
-        for rival in rivals
-    ]
-    return fastjson.dumps({"brokers": left, "rivals": claims} if claims else {"brokers": left})
+    body = {"brokers": _MISSING.list_of(brokers)}
+    if claims := _RIVAL.list_of(rivals):
+        body["rivals"] = claims
+    return fastjson.dumps(body)
 
 
 def decode_rival_brokers(content: bytes | str) -> tuple[RivalBroker, ...]:
@@ -75,27 +81,9 @@ def decode_rival_brokers(content: bytes | str) -> tuple[RivalBroker, ...]:
 
     Raises CodecError if it is malformed.
     """
-    body = load_object(content, "missing brokers")
-    return tuple(
-        RivalBroker(
-            part.text("brokerName"),
-            part.text("cluster"),
-            part.int64("brokerId"),
-            part.text("brokerAddr"),
-            part.int64("claimTimestamp"),
-        )
-        for part in (body.objects("rivals") if "rivals" in body else ())
-    )
+    return _RIVAL.all_of(load_object(content, "missing brokers"), "rivals")
 
 
 def decode_missing_brokers(content: bytes | str) -> tuple[MissingBroker, ...]:
     """Decode the missing brokers in the answer to GET_MISSING_BROKERS. Raises CodecError if it is malformed."""
-    return tuple(
-        MissingBroker(
-            part.text("brokerName"),
-            part.text("cluster"),
-            part.int64("leftTimestamp"),
-            part.table("readQueueNums", lambda table, topic: table.int32(topic)),
-        )
-        for part in load_object(content, "missing brokers").objects("brokers")
-    )
+    return _MISSING.all_of(load_object(content, "missing brokers"), "brokers")

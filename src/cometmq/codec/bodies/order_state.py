@@ -9,6 +9,7 @@ from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.members import JsonMember, JsonMembers
 from cometmq.model.errors import CodecError
 
 Place = tuple[str, str, int]  # Group, topic, queue.
@@ -43,11 +44,40 @@ class OrderState:
         return self.visible.get(self.offsets[index], self.pop_time_ms + self.invisible_ms)
 
 
+def _offsets(part: JsonObject, key: str) -> tuple[int, ...]:
+    raw = part.raw().get(key)
+    if not isinstance(raw, list) or not raw or not all(type(value) is int for value in raw):
+        raise CodecError(f"{part}: {key} is not a list of offsets")
+    return raw[0], *(raw[0] + step for step in raw[1:])
+
+
+def _steps(offsets: tuple[int, ...]) -> list[int]:
+    """Return the first offset, followed by the differences from it."""
+    return [offsets[0], *(offset - offsets[0] for offset in offsets[1:])]
+
+
+def _by_offset(part: JsonObject, key: str) -> dict[int, int]:
+    return part.numbered(key, JsonObject.int64)
+
+
+_STATE = JsonMembers(
+    OrderState,
+    JsonMember("a", "attempt_id", JsonObject.maybe_text),
+    JsonMember("cm", "acknowledged", JsonObject.int64, 0),
+    JsonMember("i", "invisible_ms", JsonObject.int64, 0),
+    JsonMember("l", "used_ms", JsonObject.int64, 0),
+    JsonMember("o", "offsets", _offsets, write=_steps),
+    JsonMember("oc", "counts", _by_offset),
+    JsonMember("ot", "visible", _by_offset, write=lambda times: times or None),
+    JsonMember("popTime", "pop_time_ms", JsonObject.int64, 0),
+)
+
+
 def encode_order_states(states: Mapping[Place, OrderState]) -> str:
     """Encode states of queues popped in order as the text of consumerOrderInfo.json."""
     table: dict[str, dict[int, Any]] = {}
     for (group, topic, queue_id), state in states.items():
-        table.setdefault(f"{topic}@{group}", {})[queue_id] = _state_json(state)
+        table.setdefault(f"{topic}@{group}", {})[queue_id] = _STATE.to_json(state)
     return fastjson.dumps({"table": table}, pretty=True).decode()
 
 
@@ -57,38 +87,7 @@ def decode_order_states(text: str) -> dict[Place, OrderState]:
     table = load_object(text, "consumerOrderInfo").member("table")
     for name in table.names():
         topic, _, group = str(name).partition("@")
-        queues = table.numbered(name, lambda part, queue_id: _state(part.member(queue_id)))
+        queues = table.numbered(name, _STATE.in_field)
         for queue_id, state in queues.items():
             states[group, topic, queue_id] = state
     return states
-
-
-def _state_json(state: OrderState) -> dict[str, Any]:
-    first = state.offsets[0]
-    return {
-        "a": state.attempt_id,
-        "cm": state.acknowledged,
-        "i": state.invisible_ms,
-        "l": state.used_ms,
-        # The first offset, followed by the differences from it.
-        "o": [first, *(offset - first for offset in state.offsets[1:])],
-        "oc": state.counts,
-        "ot": state.visible or None,
-        "popTime": state.pop_time_ms,
-    }
-
-
-def _state(part: JsonObject) -> OrderState:
-    raw = part.raw().get("o")
-    if not isinstance(raw, list) or not raw or not all(type(value) is int for value in raw):
-        raise CodecError(f"{part}: o is not a list of offsets")
-    return OrderState(
-        offsets=(raw[0], *(raw[0] + step for step in raw[1:])),
-        pop_time_ms=part.int64("popTime", 0),
-        invisible_ms=part.int64("i", 0),
-        used_ms=part.int64("l", 0),
-        acknowledged=part.int64("cm", 0),
-        attempt_id=part.maybe_text("a"),
-        visible=part.numbered("ot", JsonObject.int64),
-        counts=part.numbered("oc", JsonObject.int64),
-    )

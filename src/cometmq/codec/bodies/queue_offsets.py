@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
-from cometmq.codec.bodies.queue_table import queue_json, queue_of, queue_table_json
+from cometmq.codec.bodies.queue_table import QUEUE, queue_table_json
 from cometmq.model.errors import CodecError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.text import as_given
@@ -27,7 +27,7 @@ def decode_queue_offsets(content: bytes | str) -> dict[MessageQueue, int]:
     body = load_object(content, "queue offsets")
     listed = body.raw().get("offsetTable")
     if isinstance(listed, list):  # If a non-Java admin tool requested it.
-        return {queue_of(part): part.int64("offset") for part in body.objects("offsetTable")}
+        return {QUEUE.of(part): part.int64("offset") for part in body.objects("offsetTable")}
     table = body.member("offsetTable").raw()
     offsets = {}
     for key, offset in table.items():
@@ -39,13 +39,13 @@ def decode_queue_offsets(content: bytes | str) -> dict[MessageQueue, int]:
             raise CodecError(
                 f"queue offsets: {as_given(key, 60)} must be a queue and have an offset"
             )
-        offsets[queue_of(JsonObject(dict(key), "queue offsets"))] = offset
+        offsets[QUEUE.of(JsonObject(dict(key), "queue offsets"))] = offset
     return offsets
 
 
 def encode_queue_offset_list(offsets: Mapping[MessageQueue, int]) -> bytes:
     """Encode a table of offsets as a list, which C++ clients read in a reset (ResetOffsetBodyForC)."""
-    listed = [{**queue_json(queue), "offset": offset} for queue, offset in offsets.items()]
+    listed = [{**QUEUE.to_json(queue), "offset": offset} for queue, offset in offsets.items()]
     return fastjson.dumps({"offsetTable": listed}, sort_keys=True)
 
 

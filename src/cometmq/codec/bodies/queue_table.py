@@ -15,6 +15,7 @@ import orjson
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.members import JsonMember, JsonMembers
 from cometmq.codec.fastjson import FrozenObject
 from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import CodecError
@@ -32,19 +33,17 @@ _QUEUE_TEXT = rb'"{\\"brokerName\\":\\"\1\\",\\"queueId\\":\2,\\"topic\\":\\"\3\
 _QUEUES_KEPT = 16_384  # 1,000 topics have 8,000 queues.
 
 
-def queue_json(queue: MessageQueue) -> dict[str, Any]:
-    """Convert a message queue to a dict of JSON values."""
-    return {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
-
-
-def queue_of(part: JsonObject) -> MessageQueue:
-    """Decode a message queue from its JSON object. Raises CodecError if a field is missing or invalid."""
-    return MessageQueue(part.text("topic"), part.text("brokerName"), part.int32("queueId"))
+QUEUE = JsonMembers(
+    MessageQueue,
+    JsonMember("brokerName", "broker_name", JsonObject.text),
+    JsonMember("queueId", "queue_id", JsonObject.int32),
+    JsonMember("topic", "topic", JsonObject.text),
+)
 
 
 def queue_table_json(table: Mapping[MessageQueue, Any]) -> dict[FrozenObject, Any]:
     """Convert a table by queue to a dict with `FrozenObject` keys, for `fastjson.dumps`."""
-    return {FrozenObject(queue_json(queue)): value for queue, value in table.items()}
+    return {FrozenObject(QUEUE.to_json(queue)): value for queue, value in table.items()}
 
 
 def queue_table_text(table: Mapping[MessageQueue, Value], text: Callable[[Value], str]) -> str:
@@ -97,4 +96,4 @@ def _queue_of_text(key: str) -> MessageQueue | None:
 def _queue_of_key(key: object) -> MessageQueue | None:
     if not isinstance(key, Mapping):
         return None
-    return queue_of(JsonObject(dict(key), "the key of a table by queue"))
+    return QUEUE.of(JsonObject(dict(key), "the key of a table by queue"))

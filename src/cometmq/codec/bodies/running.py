@@ -12,6 +12,7 @@ from typing import Any
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.heartbeat import subscription_json, subscription_of
 from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.members import JsonMember, JsonMembers
 from cometmq.codec.bodies.queue_table import queue_table_json, queue_table_of
 from cometmq.model.frozen import dataclass
 from cometmq.model.queue import MessageQueue
@@ -131,19 +132,73 @@ class DirectOutcome:
     is_orderly: bool = False
 
 
+def _size_of_mib(part: JsonObject, key: str) -> int:
+    return part.int32(key, 0) * _MIB
+
+
+def _direct_result(part: JsonObject, key: str) -> DirectResult:
+    name = part.text(key, DirectResult.NULL)
+    return DirectResult(name) if name in set(DirectResult) else DirectResult.NULL
+
+
+_QUEUE = JsonMembers(
+    QueueState,
+    JsonMember("cachedMsgCount", "cached_count", JsonObject.int32, 0),
+    JsonMember("cachedMsgMaxOffset", "cached_max", JsonObject.int64, 0),
+    JsonMember("cachedMsgMinOffset", "cached_min", JsonObject.int64, 0),
+    JsonMember(
+        "cachedMsgSizeInMiB", "cached_size", _size_of_mib, write=lambda size: size // _MIB
+    ),
+    JsonMember("commitOffset", "commit_offset", JsonObject.int64, 0),
+    JsonMember("droped", "is_dropped", JsonObject.flag, default=False),  # As Java spells it.
+    JsonMember("lastConsumeTimestamp", "consumed_ms", JsonObject.int64, 0),
+    JsonMember("lastPullTimestamp", "pulled_ms", JsonObject.int64, 0),
+    JsonMember("locked", "is_locked", JsonObject.flag, default=False),
+)
+# Members of a queue that consumers of CometMQ do not use.
+_ZEROS = dict.fromkeys(
+    (
+        "lastLockTimestamp", "transactionMsgCount", "transactionMsgMaxOffset",
+        "transactionMsgMinOffset", "tryUnlockTimes",
+    ), 0,
+)  # fmt: skip
+_POP = JsonMembers(
+    PopState,
+    JsonMember("droped", "is_dropped", JsonObject.flag, default=False),
+    JsonMember("lastPopTimestamp", "popped_ms", JsonObject.int64, 0),
+    JsonMember("waitAckCount", "waiting_count", JsonObject.int32, 0),
+)
+_RATES = JsonMembers(
+    ConsumeRates,
+    JsonMember("consumeFailedMsgs", "failed_count", JsonObject.int64, 0),
+    JsonMember("consumeFailedTPS", "failed_rate", JsonObject.rate),
+    JsonMember("consumeOKTPS", "ok_rate", JsonObject.rate),
+    JsonMember("consumeRT", "consume_ms", JsonObject.rate),
+    JsonMember("pullRT", "pull_ms", JsonObject.rate),
+    JsonMember("pullTPS", "pull_rate", JsonObject.rate),
+)
+_OUTCOME = JsonMembers(
+    DirectOutcome,
+    JsonMember("consumeResult", "result", _direct_result),
+    JsonMember("order", "is_orderly", JsonObject.flag, default=False),
+    JsonMember("remark", "remark", JsonObject.maybe_text),
+    JsonMember("spentTimeMills", "spent_ms", JsonObject.int64, 0),
+)
+
+
 def encode_running(state: RunningState) -> bytes:
     """Encode the body of the answer to GET_CONSUMER_RUNNING_INFO 307 in fastjson's form, with objects as keys."""
     return fastjson.dumps(
         {
             "jstack": state.stacks,
             "mqPopTable": queue_table_json(
-                {queue: _pop_json(each) for queue, each in sorted(state.pops.items())}
+                {queue: _POP.to_json(each) for queue, each in sorted(state.pops.items())}
             ),
             "mqTable": queue_table_json(
                 {queue: _queue_json(each) for queue, each in sorted(state.queues.items())}
             ),
             "properties": dict(state.properties),
-            "statusTable": {topic: _rates_json(each) for topic, each in state.rates.items()},
+            "statusTable": {topic: _RATES.to_json(each) for topic, each in state.rates.items()},
             "subscriptionSet": [subscription_json(each) for each in state.subscriptions],
             "userConsumerInfo": {},
         }
@@ -156,112 +211,22 @@ def decode_running(content: bytes | str) -> RunningState:
     return RunningState(
         {name: str(value) for name, value in body.member("properties").raw().items()},
         tuple(subscription_of(part) for part in body.objects("subscriptionSet")),
-        queue_table_of(body.member("mqTable"), _queue_state),
-        body.table("statusTable", lambda part, name: _rates(part.member(name))),
+        queue_table_of(body.member("mqTable"), _QUEUE.of),
+        body.table("statusTable", _RATES.in_field),
         body.maybe_text("jstack"),
-        queue_table_of(body.member("mqPopTable"), _pop_state),
+        queue_table_of(body.member("mqPopTable"), _POP.of),
     )
 
 
 def encode_direct(outcome: DirectOutcome) -> bytes:
     """Encode the JSON body of the answer to CONSUME_MESSAGE_DIRECTLY 309."""
-    return fastjson.dumps(
-        {
-            "autoCommit": True,
-            "consumeResult": outcome.result.value,
-            "order": outcome.is_orderly,
-            "remark": outcome.remark,
-            "spentTimeMills": outcome.spent_ms,
-        }
-    )
+    return fastjson.dumps({"autoCommit": True, **_OUTCOME.to_json(outcome)})
 
 
 def decode_direct(content: bytes | str) -> DirectOutcome:
     """Decode the answer to CONSUME_MESSAGE_DIRECTLY 309. Raises CodecError if it is malformed."""
-    body = load_object(content, "direct consumption")
-    name = body.text("consumeResult", DirectResult.NULL)
-    known = {each.value for each in DirectResult}
-    result = DirectResult(name) if name in known else DirectResult.NULL
-    return DirectOutcome(
-        result,
-        body.int64("spentTimeMills", 0),
-        body.maybe_text("remark"),
-        body.flag("order", default=False),
-    )
+    return _OUTCOME.of(load_object(content, "direct consumption"))
 
 
 def _queue_json(state: QueueState) -> dict[str, Any]:
-    return {
-        "cachedMsgCount": state.cached_count,
-        "cachedMsgMaxOffset": state.cached_max,
-        "cachedMsgMinOffset": state.cached_min,
-        "cachedMsgSizeInMiB": state.cached_size // _MIB,
-        "commitOffset": state.commit_offset,
-        "droped": state.is_dropped,  # As Java spells it.
-        "lastConsumeTimestamp": state.consumed_ms,
-        "lastLockTimestamp": 0,
-        "lastPullTimestamp": state.pulled_ms,
-        "locked": state.is_locked,
-        "transactionMsgCount": 0,
-        "transactionMsgMaxOffset": 0,
-        "transactionMsgMinOffset": 0,
-        "tryUnlockTimes": 0,
-    }
-
-
-def _queue_state(part: JsonObject) -> QueueState:
-    return QueueState(
-        commit_offset=part.int64("commitOffset", 0),
-        cached_count=part.int32("cachedMsgCount", 0),
-        cached_size=part.int32("cachedMsgSizeInMiB", 0) * _MIB,
-        cached_min=part.int64("cachedMsgMinOffset", 0),
-        cached_max=part.int64("cachedMsgMaxOffset", 0),
-        pulled_ms=part.int64("lastPullTimestamp", 0),
-        consumed_ms=part.int64("lastConsumeTimestamp", 0),
-        is_locked=part.flag("locked", default=False),
-        is_dropped=part.flag("droped", default=False),
-    )
-
-
-def _pop_json(state: PopState) -> dict[str, Any]:
-    return {
-        "droped": state.is_dropped,  # As Java spells it.
-        "lastPopTimestamp": state.popped_ms,
-        "waitAckCount": state.waiting_count,
-    }
-
-
-def _pop_state(part: JsonObject) -> PopState:
-    return PopState(
-        waiting_count=part.int32("waitAckCount", 0),
-        popped_ms=part.int64("lastPopTimestamp", 0),
-        is_dropped=part.flag("droped", default=False),
-    )
-
-
-def _rates_json(rates: ConsumeRates) -> dict[str, Any]:
-    return {
-        "consumeFailedMsgs": rates.failed_count,
-        "consumeFailedTPS": rates.failed_rate,
-        "consumeOKTPS": rates.ok_rate,
-        "consumeRT": rates.consume_ms,
-        "pullRT": rates.pull_ms,
-        "pullTPS": rates.pull_rate,
-    }
-
-
-def _rates(part: JsonObject) -> ConsumeRates:
-    values = part.raw()
-
-    def number(name: str) -> float:
-        value = values.get(name)
-        return float(value) if isinstance(value, int | float) else 0.0
-
-    return ConsumeRates(
-        number("pullRT"),
-        number("pullTPS"),
-        number("consumeRT"),
-        number("consumeOKTPS"),
-        number("consumeFailedTPS"),
-        part.int64("consumeFailedMsgs", 0),
-    )
+    return dict(sorted({**_QUEUE.to_json(state), **_ZEROS}.items()))

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
+from cometmq.codec.bodies.members import JsonMember, JsonMembers
 from cometmq.codec.bodies.queue_table import (
+    QUEUE,
     load_queue_tables,
-    queue_json,
     queue_table_json,
     queue_table_of,
     queue_table_text,
@@ -107,16 +108,17 @@ class TimeSpan:
     delay_ms: int
 
 
+_BOUNDS = JsonMembers(
+    QueueBounds,
+    JsonMember("lastUpdateTimestamp", "updated_ms", JsonObject.int64, 0),
+    JsonMember("maxOffset", "max_offset", JsonObject.int64),
+    JsonMember("minOffset", "min_offset", JsonObject.int64),
+)
+
+
 def encode_topic_stats(stats: TopicStats) -> bytes:
     """Encode the body of the answer to GET_TOPIC_STATS_INFO 202 in fastjson's form, with objects as keys."""
-    table = {
-        queue: {
-            "lastUpdateTimestamp": bounds.updated_ms,
-            "maxOffset": bounds.max_offset,
-            "minOffset": bounds.min_offset,
-        }
-        for queue, bounds in stats.queues.items()
-    }
+    table = {queue: _BOUNDS.to_json(bounds) for queue, bounds in stats.queues.items()}
     return fastjson.dumps(
         {"offsetTable": queue_table_json(table), "topicPutTps": float(stats.put_rate)}
     )
@@ -125,15 +127,8 @@ def encode_topic_stats(stats: TopicStats) -> bytes:
 def decode_topic_stats(content: bytes | str) -> TopicStats:
     """Decode the answer to GET_TOPIC_STATS_INFO 202. Raises CodecError if it is malformed."""
     body = load_queue_tables(content, "topic statistics")
-    queues = queue_table_of(
-        body.member("offsetTable"),
-        lambda part: QueueBounds(
-            part.int64("minOffset"),
-            part.int64("maxOffset"),
-            part.int64("lastUpdateTimestamp", 0),
-        ),
-    )
-    return TopicStats(queues, _rate(body.raw().get("topicPutTps")))
+    queues = queue_table_of(body.member("offsetTable"), _BOUNDS.of)
+    return TopicStats(queues, body.rate("topicPutTps"))
 
 
 def encode_consume_stats(stats: ConsumeStats) -> bytes:
@@ -173,7 +168,7 @@ def _consume_stats(body: JsonObject) -> ConsumeStats:
             part.int64("oldestTimestamp", 0),
         ),
     )
-    return ConsumeStats(queues, _rate(body.raw().get("consumeTps")))
+    return ConsumeStats(queues, body.rate("consumeTps"))
 
 
 def encode_all_consume_stats(
@@ -223,7 +218,7 @@ def encode_time_spans(spans: Iterable[TimeSpan]) -> bytes:
                     "delayTime": span.delay_ms,
                     "maxTimeStamp": span.max_ms,
                     "maxTimeStampStr": _time_text(span.max_ms),
-                    "messageQueue": queue_json(span.queue),
+                    "messageQueue": QUEUE.to_json(span.queue),
                     "minTimeStamp": span.min_ms,
                     "minTimeStampStr": _time_text(span.min_ms),
                 }
@@ -280,7 +275,7 @@ def decode_stats_windows(content: bytes | str) -> StatsWindows:
 
     def window(name: str) -> StatsWindow:
         part = body.member(name)
-        return StatsWindow(part.int64("sum", 0), _rate(part.raw().get("tps")))
+        return StatsWindow(part.int64("sum", 0), part.rate("tps"))
 
     return StatsWindows(window("statsMinute"), window("statsHour"), window("statsDay"))
 
@@ -289,7 +284,3 @@ def _time_text(time_ms: int) -> str:
     """Format a time as RocketMQ's UtilAll.timeMillisToHumanString2: local time with ms."""
     moment = datetime.fromtimestamp(max(time_ms, 0) / 1000).astimezone()
     return f"{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03d}"
-
-
-def _rate(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0

@@ -6,9 +6,10 @@ Codes 103, 104, 217, 322, 901, 904.
 from collections import OrderedDict, deque
 from collections.abc import Mapping
 from hashlib import blake2b
+from typing import NamedTuple
 
+from cometmq.codec.bodies.cluster import encode_member_group
 from cometmq.codec.bodies.kv import encode_kv_table
-from cometmq.codec.bodies.member_group import encode_member_group
 from cometmq.codec.bodies.register import (
     RegisterBrokerBody,
     body_crc,
@@ -69,6 +70,16 @@ WAITING_BYTES_MAX = 64 << 20
 # What determines the result of `_read`: header, version of the sender, and hash of the body.
 _Told = tuple[RegisterBroker, int, bytes]
 _Read = tuple[RegisterBrokerBody, Mapping[str, QueueData]]
+
+
+class _ReceivedRegistration(NamedTuple):
+    """A decoded registration and what it came with."""
+
+    header: RegisterBroker
+    body: RegisterBrokerBody
+    queues: Mapping[str, QueueData]
+    command: Command
+    peer: Peer
 
 
 class _KnownRegistrations:
@@ -151,7 +162,7 @@ class RegistrationHandlers:
                 read = _read(header, command)
                 self._known.keep(told, read)
         if read is not None:
-            return self._register(header, *read, command, peer)
+            return self._register(_ReceivedRegistration(header, *read, command, peer))
         if self._waiting_bytes + len(body) > WAITING_BYTES_MAX:
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
@@ -171,7 +182,7 @@ class RegistrationHandlers:
             if told is not None:
                 self._known.keep(told, read)
             _check_there(peer)
-            answer = self._register(header, *read, command, peer)
+            answer = self._register(_ReceivedRegistration(header, *read, command, peer))
         finally:
             self._waiting_bytes -= len(command.body)
             self._is_reading = False
@@ -179,30 +190,17 @@ class RegistrationHandlers:
                 self._readers.popleft()(None, None)
         return answer if isinstance(answer, Answer) else (yield from answer)
 
-    def _register(
-        self,
-        header: RegisterBroker,
-        registration: RegisterBrokerBody,
-        queues: Mapping[str, QueueData],
-        command: Command,
-        peer: Peer,
-    ) -> Answer | Steps[Answer]:
+    def _register(self, told: _ReceivedRegistration) -> Answer | Steps[Answer]:
         try:
-            check_register(self._table, header, registration.table.version, peer.ip)
+            self._check(told)
         except OwnerLives as refused:
             if refused.owner is None:
                 raise
-            return self._register_after(refused, header, registration, queues, command, peer)
-        return self._accept(header, registration, queues, command, peer)
+            return self._register_after(refused, told)
+        return self._accept(told)
 
     def _register_after(
-        self,
-        refused: OwnerLives,
-        header: RegisterBroker,
-        registration: RegisterBrokerBody,
-        queues: Mapping[str, QueueData],
-        command: Command,
-        peer: Peer,
+        self, refused: OwnerLives, told: _ReceivedRegistration
     ) -> Steps[Answer]:
         """Register a broker under the name and id of another broker, the owner, if the owner does not answer.
 
@@ -210,7 +208,7 @@ class RegistrationHandlers:
         """
         owner = refused.owner
         assert owner is not None
-        heard, size = owner.live.last_heard, len(command.body)
+        heard, size = owner.live.last_heard, len(told.command.body)
         if self._waiting_bytes + size > WAITING_BYTES_MAX:
             raise refused
         self._waiting_bytes += size
@@ -220,29 +218,25 @@ class RegistrationHandlers:
             self._waiting_bytes -= size
         if answers:
             raise refused
-        _check_there(peer)
+        _check_there(told.peer)
         try:
-            check_register(self._table, header, registration.table.version, peer.ip)
+            self._check(told)
         except OwnerLives as again:
             if again.owner != owner or owner.live.last_heard != heard:
                 raise
-        return self._accept(header, registration, queues, command, peer)
+        return self._accept(told)
 
-    def _accept(
-        self,
-        header: RegisterBroker,
-        registration: RegisterBrokerBody,
-        queues: Mapping[str, QueueData],
-        command: Command,
-        peer: Peer,
-    ) -> Answer:
-        settings = self._settings.current
+    def _check(self, told: _ReceivedRegistration) -> None:
+        check_register(self._table, told.header, told.body.table.version, told.peer.ip)
+
+    def _accept(self, told: _ReceivedRegistration) -> Answer:
+        settings, peer = self._settings.current, told.peer
         master = self._table.register(
-            header,
-            registration,
+            told.header,
+            told.body,
             peer,
-            queues=queues,
-            zone_name=command.fields.get(_ZONE_NAME),
+            queues=told.queues,
+            zone_name=told.command.fields.get(_ZONE_NAME),
             deletes_missing_topics=settings.deletes_missing_topics,
         )
         if self._expiry.closed not in peer.on_close:
