@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -19,57 +18,33 @@ from cometmq.access.accounts import FolderAccounts
 from cometmq.access.owner_file import write_whole_file
 from cometmq.access.switch_interval import short_switch_interval
 from cometmq.access.yaml_text import LOADER
+from cometmq.codec.headers.account import UpdateAccount
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
-from cometmq.model.frozen import dataclass
 
 # The compiled writer, if PyYAML has it.
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-
-@dataclass(frozen=True, slots=True)
-class AccountChange:
-    """A change of an account of ACL 1.0; None leaves a value unchanged.
-
-    Attributes:
-        access_key: Name of the account.
-        secret_key: Secret that it signs with; required for a new account.
-        white: Addresses, `whiteRemoteAddress`.
-        is_admin: Whether it may do everything.
-        default_topic: `defaultTopicPerm`.
-        default_group: `defaultGroupPerm`.
-        topics: Entries `name=permission`, separated by commas; they replace all entries for topics.
-        groups: Likewise for groups.
-    """
-
-    access_key: str
-    secret_key: str | None = field(default=None, repr=False)
-    white: str | None = None
-    is_admin: bool | None = None
-    default_topic: str | None = None
-    default_group: str | None = None
-    topics: str | None = None
-    groups: str | None = None
-
-    def onto(self, account: dict[str, Any]) -> None:
-        """Apply the change to an account, a dict in the form of the file."""
-        values = {
-            "accessKey": self.access_key,
-            "secretKey": self.secret_key,
-            "whiteRemoteAddress": self.white,
-            "admin": self.is_admin,
-            "defaultTopicPerm": self.default_topic,
-            "defaultGroupPerm": self.default_group,
-            "topicPerms": _several(self.topics),
-            "groupPerms": _several(self.groups),
-        }
-        account.update({key: value for key, value in values.items() if value is not None})
 
 
 def _several(text: str | None) -> list[str] | None:
     if text is None:
         return None
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _values(change: UpdateAccount) -> dict[str, Any]:
+    """Return the values that a change sets in an account, in the form of the file; entries replace all of their kind."""
+    values = {
+        "accessKey": change.access_key,
+        "secretKey": change.secret_key,
+        "whiteRemoteAddress": change.white_remote_address,
+        "admin": change.admin,
+        "defaultTopicPerm": change.default_topic_perm,
+        "defaultGroupPerm": change.default_group_perm,
+        "topicPerms": _several(change.topic_perms),
+        "groupPerms": _several(change.group_perms),
+    }
+    return {key: value for key, value in values.items() if value is not None}
 
 
 class AccountEdits:
@@ -80,7 +55,7 @@ class AccountEdits:
         self._clock = clock
         self._one_at_a_time = threading.Lock()
 
-    def change(self, change: AccountChange) -> None:
+    def change(self, change: UpdateAccount) -> None:
         """Change an account in its file, or create it in `plain_acl.yml`.
 
         Raises:
@@ -95,7 +70,7 @@ class AccountEdits:
             if found is None:
                 found = {}
                 accounts.append(found)
-            change.onto(found)
+            found.update(_values(change))
 
         with self._begun():
             self._edit(self._path_of(change.access_key) or self._files.default_path, edit)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from cometmq.access.address_pattern import AddressPattern
-from cometmq.access.user import User
+from cometmq.access.user import User, UserTable
 from cometmq.model.frozen import dataclass
 from cometmq.model.names import DEFAULT_TOPIC, TRACE_TOPIC
 from cometmq.model.rights import ANY_NAME, Access, Action, Resource, Right, needs_its_name
@@ -86,7 +86,7 @@ class Account:
         return not wanted.isdisjoint(held)
 
 
-class FolderAccounts:
+class FolderAccounts(UserTable):
     """An immutable snapshot of all accounts of ACL 1.0 in a folder, by name."""
 
     def __init__(
@@ -117,11 +117,3 @@ class FolderAccounts:
         if not self._is_white_unsigned or not isinstance(user, Account):
             return False
         return user.white is not None and user.white.holds(ip)
-
-    def is_open(self, _code: int) -> bool:
-        """Return False, because only Auth 2.0 has a list of codes that need no user (see `UserTable`)."""
-        return False
-
-    def is_right_spared(self, _code: int) -> bool:
-        """Return False, because only Auth 2.0 has a list of codes that need no right (see `UserTable`)."""
-        return False

@@ -20,7 +20,7 @@ from typing import Any
 from cometmq.access.owner_file import check_owner, write_whole_file
 from cometmq.access.policies import UserPolicies, read_policies
 from cometmq.access.switch_interval import short_switch_interval
-from cometmq.access.user import User
+from cometmq.access.user import UserTable
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError, SettingsError
 from cometmq.model.frozen import dataclass
@@ -95,7 +95,7 @@ class AuthUser:
         }
 
 
-class AuthUsers:
+class AuthUsers(UserTable):
     """An immutable snapshot of all users of Auth 2.0."""
 
     def __init__(
@@ -113,14 +113,6 @@ class AuthUsers:
     def find(self, name: str) -> AuthUser | None:
         """Return the user with this name, or None."""
         return self.users.get(name)
-
-    def is_unasked(self, _ip: str) -> bool:
-        """Return False, because Auth 2.0 exempts no address from signatures (see `UserTable`)."""
-        return False
-
-    def is_unsigned(self, _user: User, _ip: str) -> bool:
-        """Return False, because Auth 2.0 exempts no user from signatures (see `UserTable`)."""
-        return False
 
     def is_open(self, code: int) -> bool:
         """Return whether this code is among those that need no user (the gate of access control limits some)."""

@@ -29,6 +29,7 @@ ALL = "All"
 # Maximum numbers of entries per user, and of addresses per entry.
 ENTRIES_MAX, ADDRESSES_MAX = 1_000, 100
 _RESOURCE_MAX = 512
+_RESOURCE_FORM = "resource: it must be Topic:NAME, Group:NAME, Cluster:NAME, with a * at the end of NAME for a prefix, or *"
 
 _ACTIONS: Mapping[str, frozenset[Action]] = {
     ALL.lower(): frozenset(Action),
@@ -192,9 +193,7 @@ def _entry(value: Any) -> PolicyEntry:
         raise SettingsError("entries: each must be a JSON object")
     resource = value.get("resource")
     if not isinstance(resource, str) or not 0 < len(resource) <= _RESOURCE_MAX:
-        raise SettingsError(
-            "resource: it must be Topic:NAME, Group:NAME, Cluster:NAME, with a * at the end of NAME for a prefix, or *"
-        )
+        raise SettingsError(_RESOURCE_FORM)
     kind, name, level = _resource(resource)
     actions = [
         _word(each, (ALL, *(action.value for action in Action)), "actions")
@@ -226,9 +225,7 @@ def _resource(text: str) -> tuple[Resource | None, str, int]:
     kind_text, colon, name = text.partition(":")
     kind = _KINDS.get(kind_text.lower())
     if kind is None or not colon or not name or "*" in name[:-1]:
-        raise SettingsError(
-            "resource: it must be Topic:NAME, Group:NAME, Cluster:NAME, with a * at the end of NAME for a prefix, or *"
-        )
+        raise SettingsError(_RESOURCE_FORM)
     if name == "*":
         return kind, "", 1
     if name.endswith("*"):

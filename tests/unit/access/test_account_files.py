@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from cometmq.access.account_edits import AccountChange, AccountEdits
+from cometmq.access.account_edits import AccountEdits
 from cometmq.access.account_files import AccountFiles
 from cometmq.access.account_text import read_accounts
 from cometmq.access.accounts import FolderAccounts
+from cometmq.codec.headers.account import UpdateAccount
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.rights import Access, Action, Resource, Right
@@ -203,11 +204,13 @@ def test_accounts_are_changed_in_their_file_and_in_force_at_once(tmp_path):
     )
     files = AccountFiles(str(tmp_path))
     edits = AccountEdits(files, SystemClock())
-    edits.change(AccountChange("deeper1", topics="t=PUB,u=SUB", default_group="SUB"))
+    edits.change(UpdateAccount("deeper1", topic_perms="t=PUB,u=SUB", default_group_perm="SUB"))
     assert account_of(files, "deeper1").secret == b"01234567"
     assert may(files.current.find("deeper1"), Resource.TOPIC, "t", Action.PUB)
     assert other.stat().st_mode & 0o777 == 0o640
-    edits.change(AccountChange("another", "12345678", is_admin=True, white="10.0.0.1"))
+    edits.change(
+        UpdateAccount("another", "12345678", admin=True, white_remote_address="10.0.0.1")
+    )
     assert account_of(files, "another").is_super
     edits.delete("RocketMQ")
     edits.set_white("10.0.0.1, 10.0.0.2", None)
@@ -228,7 +231,7 @@ def test_a_change_keeps_what_was_written_by_hand_since_the_last_look(tmp_path):
     edits = AccountEdits(files, SystemClock())
     changed = write(tmp_path, one % "byhand1", "acl/a.yml")
     gone.unlink()
-    edits.change(AccountChange("byhand1", topics="t=PUB"))
+    edits.change(UpdateAccount("byhand1", topic_perms="t=PUB"))
     assert "t=PUB" in changed.read_text()
     assert files.current.find("deeper1") is None
     assert files.current.find("deeper2") is None
@@ -255,7 +258,7 @@ def test_what_is_written_by_hand_during_a_change_is_found_by_the_next_look(tmp_p
     clock = Interrupted()
     clock.by_hand = [lambda: write(tmp_path, one % "byhand1", "acl/b.yml"), gone.unlink]
     edits = AccountEdits(files, clock)
-    edits.change(AccountChange("another", "12345678"))
+    edits.change(UpdateAccount("another", "12345678"))
     assert files.look()
     names = ["RocketMQ", "another", "byhand1", "rocketmq2"]
     assert sorted(files.current.accounts) == names
@@ -272,11 +275,11 @@ def test_a_change_that_cannot_be_used_changes_nothing(tmp_path):
     files = AccountFiles(str(tmp_path))
     edits = AccountEdits(files, SystemClock())
     for change in (
-        AccountChange("short", "12345678"),
-        AccountChange("longer1"),
-        AccountChange("longer1", "123"),
-        AccountChange("onlyone", topics="t"),
-        AccountChange("onlyone", white="nowhere"),
+        UpdateAccount("short", "12345678"),
+        UpdateAccount("longer1"),
+        UpdateAccount("longer1", "123"),
+        UpdateAccount("onlyone", topic_perms="t"),
+        UpdateAccount("onlyone", white_remote_address="nowhere"),
     ):
         with pytest.raises(SettingsError):
             edits.change(change)
@@ -304,7 +307,7 @@ def test_the_last_admin_could_be_deleted_or_made_another(tmp_path, way):
     edits = AccountEdits(files, SystemClock())
     ways = {
         "delete": lambda: edits.delete("the-admin"),
-        "change": lambda: edits.change(AccountChange("the-admin", is_admin=False)),
+        "change": lambda: edits.change(UpdateAccount("the-admin", admin=False)),
     }
     with pytest.raises(SettingsError, match="last account must keep admin"):
         ways[way]()

@@ -10,13 +10,14 @@ import orjson
 import pytest
 
 from cometmq.access import account_files, auth_users
-from cometmq.access.account_edits import AccountChange, AccountEdits
+from cometmq.access.account_edits import AccountEdits
 from cometmq.access.account_files import AccountFiles
 from cometmq.access.account_text import read_accounts
 from cometmq.access.auth_users import AuthFile
 from cometmq.access.owner_file import write_whole_file
 from cometmq.access.switch_interval import SWITCH_SECONDS, ShortSwitchInterval
 from cometmq.broker.admin.requests.users import listed
+from cometmq.codec.headers.account import UpdateAccount
 from cometmq.model.errors import RequestError
 from cometmq.model.rights import Access, Action, Resource, Right
 from cometmq.net.clock import SystemClock
@@ -101,7 +102,7 @@ def test_accounts_are_changed_beside_the_loop_and_their_words_stay(tmp_path):
     write_accounts(path, account(ADMIN, admin=True), {"accessKey": "0123456", "secretKey": "é-0x10-yes"})  # fmt: skip
     files = AccountFiles(str(tmp_path))
     AccountEdits(files, SystemClock()).change(
-        AccountChange("another", secret_key="00012345", topics="a=PUB,b=SUB")
+        UpdateAccount("another", secret_key="00012345", topic_perms="a=PUB,b=SUB")
     )
     for found in (files, AccountFiles(str(tmp_path))):
         assert {

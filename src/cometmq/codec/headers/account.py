@@ -8,7 +8,18 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class UpdateAccount:
-    """Header to create or change an account, UPDATE_AND_CREATE_ACL_CONFIG 50; lists are separated by commas."""
+    """Header to create or change an account, UPDATE_AND_CREATE_ACL_CONFIG 50; None leaves a value unchanged.
+
+    Attributes:
+        access_key: Name of the account.
+        secret_key: Secret that it signs with; required for a new account.
+        white_remote_address: Addresses from which it need not sign, if that is allowed.
+        admin: Whether it may do everything.
+        default_topic_perm: Permission for topics without an entry.
+        default_group_perm: Permission for groups without an entry.
+        topic_perms: Entries `name=permission`, separated by commas; they replace all entries for topics.
+        group_perms: Likewise for groups.
+    """
 
     access_key: str
     secret_key: str | None = field(default=None, repr=False)

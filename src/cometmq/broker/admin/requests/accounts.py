@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import orjson
 
-from cometmq.access.account_edits import AccountChange, AccountEdits, versions
+from cometmq.access.account_edits import AccountEdits, versions
 from cometmq.access.account_files import AccountFiles
 from cometmq.broker.parts import Parts
 from cometmq.codec.fields import decode_fields, encode_fields
@@ -47,17 +47,7 @@ class AccountHandler:
 
     def change(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Create or change an account (UPDATE_AND_CREATE_ACL_CONFIG 50)."""
-        request = decode_fields(UpdateAccount, command.fields)
-        change = AccountChange(
-            access_key=request.access_key,
-            secret_key=request.secret_key,
-            white=request.white_remote_address,
-            is_admin=request.admin,
-            default_topic=request.default_topic_perm,
-            default_group=request.default_group_perm,
-            topics=request.topic_perms,
-            groups=request.group_perms,
-        )
+        change = decode_fields(UpdateAccount, command.fields)
         return _done(lambda: self._edits.change(change), _UPDATE_FAILED, "an account")
 
     def delete(self, command: Command, _peer: Peer) -> Steps[Answer]:
