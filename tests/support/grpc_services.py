@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from cometmq.proxy.grpc.calls import (
-    CallRefused,
-    GrpcCall,
-    GrpcStatus,
-    Services,
-    Streaming,
-    Unary,
-)
+from cometmq.proxy.grpc.calls import CallRefused, GrpcStatus, Services, Streaming, Unary
+from cometmq.proxy.grpc.server_call import GrpcCall
 
 
 class Talking:

@@ -16,7 +16,7 @@ from cometmq.proxy.grpc.server import GrpcServer
 from cometmq.proxy.services.access import OpenGate, SignedCallGate
 from cometmq.proxy.services.clients import EXPIRE_SECONDS, GrpcClients
 from cometmq.proxy.services.commands import StreamCommands
-from cometmq.proxy.services.methods import CallGate, CallRunner, Method
+from cometmq.proxy.services.methods import CallRunner, Method
 from cometmq.proxy.services.pulling import Pulling, get_offset, query_offset, update_offset
 from cometmq.proxy.services.receipts import Receipts
 from cometmq.proxy.services.receiving import Receiving
@@ -77,7 +77,7 @@ class LocalProxy:
         self.port = await self._server.start(self._broker.listen_host, self.port)
         _log.info("gRPC clients are served on %s:%d", self._broker.listen_host, self.port)
 
-    def _gate(self) -> CallGate:
+    def _gate(self) -> OpenGate:
         gate = self._broker.role.parts.guard.gate
         if gate is None:
             return OpenGate()

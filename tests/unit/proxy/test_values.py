@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from cometmq.codec.receipt import Receipt
 from cometmq.model.codes import version_name
 from cometmq.proxy.services.clients import _ordinal
-from cometmq.proxy.v2.group_queues import queue_of_group
+from cometmq.proxy.services.sending import queue_of_group
 from cometmq.proxy.v2.receipt_handles import decode_handle, encode_handle
 from cometmq.proxy.v2.statuses import ProxyRefusal
 from cometmq.proxy.v2.transaction_ids import (

@@ -1,4 +1,4 @@
-"""The interface between the gRPC server and the services: calls, how they are answered, and the table of methods.
+"""The interface between the gRPC server and the services: statuses, the table of methods, and streams of messages.
 
 A service is a function that gets a call and the bytes of its request, and answers then or later, without a task. All of
 it runs on the server's loop. An answer to a call that is closed is dropped, so a late one needs no check.
@@ -6,9 +6,12 @@ it runs on the server's loop. An answer to a call that is closed is dropped, so 
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cometmq.model.frozen import dataclass
+
+if TYPE_CHECKING:
+    from cometmq.proxy.grpc.server_call import GrpcCall
 
 
 class GrpcStatus(IntEnum):
@@ -45,63 +48,17 @@ class CallRefused(Exception):
         self.status = status
 
 
-class GrpcCall(Protocol):
-    """A call as its service sees it.
-
-    Attributes:
-        method: Name of the method, the last part of the path: "SendMessage".
-        metadata: Headers of the request by their lower-case names; only `KEPT_NAMES` of `proxy.grpc.headers`.
-        deadline: Time at which the client gives up, monotonic seconds of the server's clock; None if it never does. The
-            server ends the call with DEADLINE_EXCEEDED then.
-        remote: IP address and port of the client.
-        local: IP address and port that the client connected to.
-        on_close: Callbacks without arguments, each called once when the call is over for whatever reason: finished,
-            reset by the client, its deadline passed, its connection lost. Empty afterwards.
-    """
-
-    method: str
-    metadata: Mapping[str, str]
-    deadline: float | None
-    on_close: list[Callable[[], object]]
-
-    @property
-    def remote(self) -> tuple[str, int]: ...  # noqa: D102
-    @property
-    def local(self) -> tuple[str, int]: ...  # noqa: D102
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the call is over; answers are dropped then."""
-        ...
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether further answers would wait in memory, because the client does not read what it has been sent."""
-        ...
-
-    def answer(self, message: bytes) -> None:
-        """Send a message of the response; a method with a single response calls this once, then `finish`."""
-        ...
-
-    def finish(self, status: int = GrpcStatus.OK, text: str = "") -> None:
-        """End the call with a status of gRPC (`GrpcStatus`) and a text for the client's developer."""
-        ...
-
-
 class CallStream(Protocol):
     """The receiver of a call whose client sends several messages."""
 
     def received(self, message: bytes) -> None:
         """Handle the next message of the client."""
-        ...
 
     def half_closed(self) -> None:
         """Handle the end of the client's messages; the call goes on until `finish`."""
-        ...
 
     def closed(self) -> None:
         """Release what the call holds: it is over, for whatever reason. Called once and last."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +69,7 @@ class Unary:
         handle: Gets the call and the encoded request, once that is complete.
     """
 
-    handle: Callable[[GrpcCall, bytes], None]
+    handle: "Callable[[GrpcCall, bytes], None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +80,7 @@ class Streaming:
         open: Gets the call when its headers have arrived, and returns the receiver of its messages.
     """
 
-    open: Callable[[GrpcCall], CallStream]
+    open: "Callable[[GrpcCall], CallStream]"
 
 
 # Methods by their path: "/apache.rocketmq.v2.MessagingService/SendMessage".

@@ -20,7 +20,7 @@ from cometmq.proxy.grpc.headers import (
     trailers,
     trailers_only,
 )
-from cometmq.proxy.grpc.server_call import ServerCall
+from cometmq.proxy.grpc.server_call import GrpcCall
 from cometmq.wire.h2.engine import BodyPart, Ended, Event, H2Engine, H2Error, Opened
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class GrpcConnection(ServedProtocol):
         self.address = opened.address
         self._server = server
         self._clock = server.clock
-        self._calls: dict[int, ServerCall] = {}
-        self._new: list[ServerCall] = []
+        self._calls: dict[int, GrpcCall] = {}
+        self._new: list[GrpcCall] = []
         self._transport: asyncio.Transport | None = None
         self._writer: SocketWriter | None = None
         self._is_working = self._is_flush_due = self._is_reading_paused = False
@@ -180,7 +180,7 @@ class GrpcConnection(ServedProtocol):
             fields = trailers_only(error.status, str(error))
             self.engine.send_head(event.stream, fields, is_last=True)
         else:
-            call = ServerCall(self, event.stream, head, service, now)
+            call = GrpcCall(self, event.stream, head, service, now)
             self._calls[event.stream] = call
             self._server.calls += 1
             self._new.append(call)
@@ -214,7 +214,7 @@ class GrpcConnection(ServedProtocol):
 
     # --- memory of requests
 
-    def _hold(self, call: ServerCall, size: int) -> None:
+    def _hold(self, call: GrpcCall, size: int) -> None:
         self.held += size
         self._server.held += size
         if (
@@ -226,7 +226,7 @@ class GrpcConnection(ServedProtocol):
                 "too many bytes of incomplete requests wait in the server; send fewer or smaller ones at a time",
             )
 
-    def release(self, call: ServerCall) -> None:
+    def release(self, call: GrpcCall) -> None:
         """Subtract the bytes of a call that are no longer held."""
         self.held -= call.held
         self._server.held -= call.held
@@ -248,13 +248,13 @@ class GrpcConnection(ServedProtocol):
             self._is_flush_due = True
             asyncio.get_running_loop().call_soon(self.flush)
 
-    def reset(self, call: ServerCall) -> None:
+    def reset(self, call: GrpcCall) -> None:
         """End a call without its response."""
         call.close()
         self.engine.reset(call.stream, H2Error.CANCEL)
         self.sent()
 
-    def forget_call(self, call: ServerCall) -> None:
+    def forget_call(self, call: GrpcCall) -> None:
         """Remove a call that is over."""
         del self._calls[call.stream]
         self._server.calls -= 1

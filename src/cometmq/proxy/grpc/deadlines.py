@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cometmq.model.clock import Clock
 
 if TYPE_CHECKING:
-    from cometmq.proxy.grpc.server_call import ServerCall
+    from cometmq.proxy.grpc.server_call import GrpcCall
 
 _BUCKETS_A_SECOND = 10
 # Longest sleep of the timer; clients ask for deadlines of a year.
@@ -19,12 +19,12 @@ class Deadlines:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._buckets: dict[int, set[ServerCall]] = {}
+        self._buckets: dict[int, set[GrpcCall]] = {}
         self._numbers: list[int] = []  # A heap of the keys.
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
 
-    def add(self, call: "ServerCall") -> None:
+    def add(self, call: "GrpcCall") -> None:
         """End a call when its deadline, if any, has passed, unless `discard` comes first."""
         if call.deadline is None:
             return
@@ -36,7 +36,7 @@ class Deadlines:
             self._set_timer()
         bucket.add(call)
 
-    def discard(self, call: "ServerCall") -> None:
+    def discard(self, call: "GrpcCall") -> None:
         """Forget a call that is over, if it is known."""
         if call.deadline is not None:
             bucket = self._buckets.get(_bucket_of(call.deadline))

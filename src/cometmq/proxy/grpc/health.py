@@ -5,7 +5,8 @@ from enum import IntEnum
 
 from google.protobuf.message import DecodeError
 
-from cometmq.proxy.grpc.calls import CallRefused, GrpcCall, GrpcStatus, Services, Unary
+from cometmq.proxy.grpc.calls import CallRefused, GrpcStatus, Services, Unary
+from cometmq.proxy.grpc.server_call import GrpcCall
 from cometmq.proxy.grpc.standard_messages import HealthCheckRequest, HealthCheckResponse
 
 # Calls of Watch that may be open; each waits until the server closes.

@@ -26,9 +26,8 @@ class MessageReader:
         """Expect messages; `encoding` is the compression of those whose flag is set."""
         self._encoding = encoding
         self._buffer = bytearray()
-        self._length = (
-            0  # Of the prefix and the message in the buffer; 0 while the prefix is incomplete.
-        )
+        # Of the prefix and the message in the buffer; 0 while the prefix is incomplete.
+        self._length = 0
 
     @property
     def size(self) -> int:

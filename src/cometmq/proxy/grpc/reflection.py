@@ -6,7 +6,8 @@ from typing import Any
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from google.protobuf.message import DecodeError
 
-from cometmq.proxy.grpc.calls import CallRefused, GrpcCall, GrpcStatus, Services, Streaming
+from cometmq.proxy.grpc.calls import CallRefused, GrpcStatus, Services, Streaming
+from cometmq.proxy.grpc.server_call import GrpcCall
 from cometmq.proxy.grpc.standard_messages import ReflectionRequest, ReflectionResponse
 
 

@@ -21,14 +21,20 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class ServerCall:
-    """A call; implements `GrpcCall` for its service.
+class GrpcCall:
+    """A call, as its service and its connection see it.
 
     Attributes:
+        method: Name of the method, the last part of the path: "SendMessage".
+        metadata: Headers of the request by their lower-case names; only `KEPT_NAMES` of `proxy.grpc.headers`.
+        deadline: Time at which the client gives up, monotonic seconds of the server's clock; None if it never does. The
+            server ends the call with DEADLINE_EXCEEDED then.
+        on_close: Callbacks without arguments, each called once when the call is over for whatever reason: finished,
+            reset by the client, its deadline passed, its connection lost. Empty afterwards.
+        is_closed: Whether the call is over; answers are dropped then.
         stream: Number of its HTTP/2 stream.
         held: Bytes of its request that wait for the rest.
         waits_since: Time since which a message of the request is incomplete, monotonic seconds; None if none is.
-        method, metadata, deadline, on_close, is_closed: See `GrpcCall`.
     """
 
     __slots__ = (

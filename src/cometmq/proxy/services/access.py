@@ -15,7 +15,7 @@ from cometmq.net.connections import network_of
 from cometmq.net.own_machine import is_own_machine, plain_ip
 from cometmq.net.requests import GateRefusal
 from cometmq.process.audit_log import note
-from cometmq.proxy.grpc.calls import GrpcCall
+from cometmq.proxy.grpc.server_call import GrpcCall
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.statuses import ProxyRefusal
 
@@ -29,15 +29,15 @@ _HEADER_LENGTH_MAX = 1_024
 class OpenGate:
     """The gate without access control: everybody may send any call."""
 
-    def asker_of(self, _call: GrpcCall) -> Asker:
+    def asker_of(self, call: GrpcCall) -> Asker:
         """Return the asker that has all rights."""
         return EVERYBODY
 
-    def check(self, _call: GrpcCall, _asker: Asker, _right: Right, *_accesses: Access) -> None:
+    def check(self, call: GrpcCall, asker: Asker, right: Right, *accesses: Access) -> None:
         """Allow everything."""
 
 
-class SignedCallGate:
+class SignedCallGate(OpenGate):
     """The gate with access control: a call must be signed by a user, who needs rights to what it touches."""
 
     def __init__(self, gate: AccessGate, *, is_own_machine_trusted: bool) -> None:

@@ -6,8 +6,8 @@ or it sent no call for some more; and for its groups when it is silent for chann
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from cometmq.broker.tables.client_peer import ClientPeer, PeerAnswer
 from cometmq.model.clock import Clock
@@ -15,11 +15,14 @@ from cometmq.model.codes import VERSION, Language, RequestCode
 from cometmq.model.rights import Asker
 from cometmq.model.subscription import Subscription
 from cometmq.net.own_machine import plain_ip
-from cometmq.proxy.grpc.calls import GrpcCall
+from cometmq.proxy.grpc.server_call import GrpcCall
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import CLIENT_ID_LENGTH_MAX
 from cometmq.proxy.v2.statuses import ProxyRefusal
 from cometmq.steps.steps import Steps
+
+if TYPE_CHECKING:
+    from cometmq.proxy.services.commands import StreamCommands
 
 CLIENT_ID, LANGUAGE, CLIENT_VERSION = "x-mq-client-id", "x-mq-language", "x-mq-client-version"
 CLIENTS_MAX = 20_000
@@ -35,20 +38,6 @@ _LANGUAGES = {
     "PHP": Language.PHP, "NODE_JS": Language.NODE_JS, "RUBY": Language.RUBY,
 }  # fmt: skip
 _VERSION_TEXT = re.compile(r"(\d)\.(\d)\.(\d)(?!\d)")
-
-
-class ClientCommands(Protocol):
-    """Sends commands to clients."""
-
-    def check(self, client: "GrpcClient", fields: Mapping[str, str], content: bytes) -> None:
-        """Ask for the outcome of a transaction; gets the fields of CHECK_TRANSACTION_STATE and the half message."""
-        ...
-
-    def ask(
-        self, client: "GrpcClient", code: int, fields: Mapping[str, str], body: bytes
-    ) -> Steps[PeerAnswer]:
-        """Return the client's answer to a request of a console; raises RequestTimeout without one."""
-        ...
 
 
 class GrpcClient:
@@ -69,7 +58,7 @@ class GrpcClient:
 
     is_paused = False
 
-    def __init__(self, client_id: str, asker: Asker, commands: ClientCommands) -> None:
+    def __init__(self, client_id: str, asker: Asker, commands: "StreamCommands") -> None:
         self.client_id = client_id
         self.asker = asker
         self.language, self.version = int(Language.OTHER), VERSION
@@ -124,7 +113,9 @@ class GrpcClients:
         on_gone: Called with each client that terminates, or is taken for gone while it holds messages.
     """
 
-    def __init__(self, clock: Clock, commands: ClientCommands, *, idle_seconds: float) -> None:
+    def __init__(
+        self, clock: Clock, commands: "StreamCommands", *, idle_seconds: float
+    ) -> None:
         """Forget clients without an open call that are silent for `idle_seconds`."""
         self.on_gone: Callable[[GrpcClient], None] = lambda _: None
         self._clock = clock

@@ -7,7 +7,7 @@ a call.
 import logging
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -16,7 +16,9 @@ from cometmq.broker.server import Broker
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import ConnectionLost
 from cometmq.model.rights import Access, Asker, Right
-from cometmq.proxy.grpc.calls import GrpcCall, Unary
+from cometmq.proxy.grpc.calls import Unary
+from cometmq.proxy.grpc.server_call import GrpcCall
+from cometmq.proxy.services.access import OpenGate
 from cometmq.proxy.services.clients import GrpcClient, GrpcClients
 from cometmq.proxy.services.role_services import RoleServices, services_of
 from cometmq.proxy.v2 import messaging_pb2 as pb
@@ -27,19 +29,10 @@ from cometmq.steps.steps import Steps
 _log = logging.getLogger(__name__)
 
 WAITING_MAX = 50_000
+NO_MESSAGE = "no new message"
 T = TypeVar("T")
-
-
-class CallGate(Protocol):
-    """Checks who sends a call, and what the sender may do."""
-
-    def asker_of(self, call: GrpcCall) -> Asker:
-        """Return the sender of a call; raise ProxyRefusal (UNAUTHORIZED) if the sender is unknown."""
-        ...
-
-    def check(self, call: GrpcCall, asker: Asker, right: Right, *accesses: Access) -> None:
-        """Raise ProxyRefusal (UNAUTHORIZED) if the sender of a call lacks a right."""
-        ...
+# Results are tuples; steps are not.
+Result = TypeVar("Result", bound=tuple[Any, ...])
 
 
 class CallContext(NamedTuple):
@@ -57,11 +50,16 @@ class CallContext(NamedTuple):
     client: GrpcClient
     asker: Asker
     services: RoleServices
-    gate: CallGate
+    gate: OpenGate
 
     def check(self, right: Right, *accesses: Access) -> None:
         """Raise ProxyRefusal (UNAUTHORIZED) if the user lacks the right to one of these accesses."""
         self.gate.check(self.call, self.asker, right, *accesses)
+
+    def check_broker(self, named: pb.Broker) -> None:
+        """Raise ProxyRefusal (BAD_REQUEST) if a request names another broker."""
+        if named.name and named.name != self.services.parts.settings.broker_name:
+            raise ProxyRefusal(pb.BAD_REQUEST, f"cannot find broker {named.name}")
 
 
 # The work of a method: gets the call and its request; returns the response, steps that return it, or None if the call
@@ -85,11 +83,54 @@ class Method(NamedTuple):
     work: Work
 
 
+class CallCaller(Generic[Result]):
+    """The client of a pop or pull that comes as a call (`broker.loop.caller.Caller`)."""
+
+    __slots__ = ("_call", "_done", "_run", "owner")
+
+    def __init__(
+        self,
+        owner: GrpcClient,
+        call: GrpcCall,
+        run: Callable[..., None],
+        done: Callable[[Result | None, BaseException | None], None],
+    ) -> None:
+        """`run` runs steps; `done` gets the result or the error, once."""
+        self.owner = owner
+        self._call = call
+        self._run = run
+        self._done = done
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the call is over."""
+        return self._call.is_closed
+
+    def hold(self) -> None:
+        """Do nothing: a request has no body that could be released."""
+
+    def answer(self, work: Callable[[], Result | Steps[Result | None] | None]) -> None:
+        """Give the result or the error of `work` to the call; a result None means that the request waits on."""
+        try:
+            outcome = work()
+        except Exception as error:  # noqa: BLE001  It becomes the answer.
+            self._done(None, error)
+            return
+        if isinstance(outcome, tuple):
+            self._done(outcome, None)
+        elif outcome is not None:
+            self._run(outcome, self._ended)
+
+    def _ended(self, result: Result | None, error: BaseException | None) -> None:
+        if result is not None or error is not None:
+            self._done(result, error)
+
+
 class CallRunner:
     """Runs the methods for calls, on the services of the broker's current role."""
 
     def __init__(
-        self, broker: Broker, clients: GrpcClients, gate: CallGate, world: World
+        self, broker: Broker, clients: GrpcClients, gate: OpenGate, world: World
     ) -> None:
         self._broker = broker
         self._role: RunningRole | None = None
@@ -155,6 +196,32 @@ class CallRunner:
         run: StepsRun[T] = StepsRun(self._world, steps, end)
         self._running.add(run)
         run.go_on()
+
+    def waiting(
+        self,
+        method: Method,
+        context: CallContext,
+        answer: Callable[[Result], Steps[None]],
+    ) -> CallCaller[Result]:
+        """Return the caller of a pop or pull that may wait; `answer` answers the call with its result.
+
+        The call counts as open, and is answered with MESSAGE_NOT_FOUND when the proxy stops.
+        """
+        call = context.call
+
+        def ended(_result: object, error: BaseException | None) -> None:
+            if error is not None:
+                refuse(method, call, error)
+
+        def done(result: Result | None, error: BaseException | None) -> None:
+            if result is not None:
+                self.run(answer(result), ended)
+            else:
+                ended(None, error)
+
+        nothing = ProxyRefusal(pb.MESSAGE_NOT_FOUND, NO_MESSAGE)
+        self.clients.opened(context.client, call, partial(refuse, method, call, nothing))
+        return CallCaller(context.client, call, self.run, done)
 
     def close(self) -> None:
         """Stop the steps that wait."""

@@ -20,8 +20,7 @@ from cometmq.model.flags import PULL_SUBSCRIPTION, PULL_SUSPEND
 from cometmq.model.rights import Action, Right
 from cometmq.model.subscription import SQL92, TAG
 from cometmq.proxy.services.access import group_access, topic_accesses
-from cometmq.proxy.services.callers import CallCaller
-from cometmq.proxy.services.methods import CallContext, CallRunner, Method, refuse
+from cometmq.proxy.services.methods import NO_MESSAGE, CallContext, CallRunner, Method
 from cometmq.proxy.services.routes import topic_of
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import group_name, milliseconds, topic_name
@@ -67,21 +66,7 @@ class Pulling:
             max_msg_bytes=_SIZE_MAX,
         )  # fmt: skip
         answer = partial(self._answer, context, request)
-
-        def done(result: PullAnswer | None, error: BaseException | None) -> None:
-            if result is not None:
-                self._runner.run(answer(result), ended)
-            elif error is not None:
-                refuse(self.method, context.call, error)
-
-        def ended(_result: None, error: BaseException | None) -> None:
-            if error is not None:
-                refuse(self.method, context.call, error)
-
-        caller = CallCaller[PullAnswer](context.client, context.call, self._runner.run, done)
-        nothing = ProxyRefusal(pb.MESSAGE_NOT_FOUND, "no new message")
-        end = partial(refuse, self.method, context.call, nothing)
-        self._runner.clients.opened(context.client, context.call, end)
+        caller = self._runner.waiting(self.method, context, answer)
         services = context.services
         caller.answer(lambda: services.pulls.pull(wanted, caller))
         return None
@@ -99,7 +84,7 @@ class Pulling:
                     f"the offset is not within {result.min_offset} to {result.max_offset}",
                 )
                 if is_moved
-                else status(pb.MESSAGE_NOT_FOUND, "no new message")
+                else status(pb.MESSAGE_NOT_FOUND, NO_MESSAGE)
             )
         make = partial(_encoded, result, request.message_queue.topic.resource_namespace, found)
         size = sum(map(len, result.records))
@@ -183,9 +168,7 @@ def _queue(context: CallContext, queue: pb.MessageQueue) -> tuple[str, int]:
     """Return topic and id of a queue of this broker; raise ProxyRefusal if there is none."""
     name = topic_name(queue.topic)
     topic = topic_of(context.services.parts, name)
-    broker_name = context.services.parts.settings.broker_name
-    if queue.broker.name and queue.broker.name != broker_name:
-        raise ProxyRefusal(pb.BAD_REQUEST, f"cannot find broker {queue.broker.name}")
+    context.check_broker(queue.broker)
     if not 0 <= queue.id < topic.queue_count:
         raise ProxyRefusal(
             pb.BAD_REQUEST,

@@ -22,7 +22,7 @@ from cometmq.proxy.services.role_services import RoleServices
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import check_invisible, group_name, milliseconds, topic_name
 from cometmq.proxy.v2.receipt_handles import decode_handle, encode_handle, expired
-from cometmq.proxy.v2.statuses import OK, ProxyRefusal, status, status_of
+from cometmq.proxy.v2.statuses import OK, ProxyRefusal, status_of, status_of_entries
 from cometmq.steps.steps import Steps, elsewhere
 
 ENTRIES_MAX = 256
@@ -58,11 +58,7 @@ class Receipts:
                 receipt_handle=entry.receipt_handle,
                 status=self._acknowledge(context.services, entry.receipt_handle, topic, group),
             )
-        first = response.entries[0].status
-        is_mixed = any(each.status.code != first.code for each in response.entries)
-        response.status.CopyFrom(
-            status(pb.MULTIPLE_RESULTS, "mix status") if is_mixed else first
-        )
+        response.status.CopyFrom(status_of_entries([each.status for each in response.entries]))
         return response
 
     def _acknowledge(

@@ -24,9 +24,8 @@ from cometmq.model.rights import Action, Right
 from cometmq.model.subscription import SQL92, TAG
 from cometmq.net.requests import any_topic
 from cometmq.proxy.services.access import group_access, topic_accesses
-from cometmq.proxy.services.callers import CallCaller
 from cometmq.proxy.services.clients import CLIENT_VERSION
-from cometmq.proxy.services.methods import CallContext, CallRunner, Method, refuse
+from cometmq.proxy.services.methods import NO_MESSAGE, CallContext, CallRunner, Method
 from cometmq.proxy.services.renewals import Renewals
 from cometmq.proxy.services.role_services import RoleServices
 from cometmq.proxy.services.routes import ANY_QUEUE
@@ -80,11 +79,8 @@ class Receiving:
             raise ProxyRefusal(
                 pb.BAD_REQUEST, f"batch_size must be 1 or more, not {request.batch_size}"
             )
-        settings, groups = context.services.parts.settings, context.services.parts.groups
-        broker = request.message_queue.broker.name
-        if broker and broker != settings.broker_name:
-            raise ProxyRefusal(pb.BAD_REQUEST, f"cannot find broker {broker}")
-        config = groups.get(group) or GroupConfig(group)
+        context.check_broker(request.message_queue.broker)
+        config = context.services.parts.groups.get(group) or GroupConfig(group)
         # A push consumer of a group in order has a call for each queue; a simple one names any queue and means all.
         is_of_queue = config.orderly and context.client.type == pb.PUSH_CONSUMER
         queue_id = request.message_queue.id if is_of_queue else ANY_QUEUE
@@ -127,21 +123,7 @@ class Receiving:
         group: GroupConfig,
     ) -> Steps[None]:
         answer = partial(self._answer, context, request, pop, group)
-
-        def done(result: PopResult | None, error: BaseException | None) -> None:
-            if result is not None:
-                self._runner.run(answer(result), ended)
-            elif error is not None:
-                refuse(self.method, context.call, error)
-
-        def ended(_result: None, error: BaseException | None) -> None:
-            if error is not None:
-                refuse(self.method, context.call, error)
-
-        caller = CallCaller[PopResult](context.client, context.call, self._runner.run, done)
-        nothing = ProxyRefusal(pb.MESSAGE_NOT_FOUND, "no new message")
-        end = partial(refuse, self.method, context.call, nothing)
-        self._runner.clients.opened(context.client, context.call, end)
+        caller = self._runner.waiting(self.method, context, answer)
         result = yield from context.services.pop.popping.pop(pop, caller)
         if result is not None:
             yield from answer(result)
@@ -160,7 +142,7 @@ class Receiving:
             yield from _pause(_FULL_SECONDS)
             raise ProxyRefusal(pb.TOO_MANY_REQUESTS, "polling full")
         if result.code != ResponseCode.SUCCESS:
-            raise ProxyRefusal(pb.MESSAGE_NOT_FOUND, "no new message")
+            raise ProxyRefusal(pb.MESSAGE_NOT_FOUND, NO_MESSAGE)
         deliveries = _deliveries(result, services.parts.settings.broker_name)
         dead = [each for each in deliveries if each.attempt > group.retry_max_times + 1]
         if dead:

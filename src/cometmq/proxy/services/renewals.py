@@ -72,9 +72,8 @@ class Renewals:
         self._due: list[tuple[float, int, RenewedMessages]] = []
         self._order = count()
         self._of: dict[GrpcClient, set[RenewedMessages]] = {}
-        self._swept_at = (
-            _SWEEP_MIN  # Number of entries at which those that are over are removed.
-        )
+        # Number of entries at which those that are over are removed.
+        self._swept_at = _SWEEP_MIN
 
     def __len__(self) -> int:
         return sum(map(len, self._of.values()))

@@ -13,7 +13,7 @@ from cometmq.model.names import is_derived_topic
 from cometmq.model.rights import Action, Right
 from cometmq.model.route import MASTER_ID
 from cometmq.model.topic import TopicConfig
-from cometmq.proxy.grpc.calls import GrpcCall
+from cometmq.proxy.grpc.server_call import GrpcCall
 from cometmq.proxy.services.access import group_access, topic_accesses
 from cometmq.proxy.services.methods import CallContext
 from cometmq.proxy.v2 import messaging_pb2 as pb

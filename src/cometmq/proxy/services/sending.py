@@ -17,7 +17,7 @@ from cometmq.model.flags import is_writable
 from cometmq.model.java_hash import java_hash
 from cometmq.model.rights import Action, Right
 from cometmq.model.topic import TopicConfig
-from cometmq.proxy.grpc.calls import GrpcCall
+from cometmq.proxy.grpc.server_call import GrpcCall
 from cometmq.proxy.services.access import topic_accesses
 from cometmq.proxy.services.methods import CallContext
 from cometmq.proxy.services.role_services import RoleServices
@@ -25,13 +25,12 @@ from cometmq.proxy.services.routes import ANY_QUEUE, check_type, topic_of
 from cometmq.proxy.services.telemetry import ClientTelemetry
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import topic_name
-from cometmq.proxy.v2.group_queues import queue_of_group
 from cometmq.proxy.v2.sent_messages import SendLimits, SentMessage, read_message
 from cometmq.proxy.v2.statuses import (
     ProxyRefusal,
-    status,
     status_of,
     status_of_durability,
+    status_of_entries,
 )
 from cometmq.proxy.v2.transaction_ids import TransactionPlace, encode_transaction_id
 from cometmq.store.appender import PutResult
@@ -40,6 +39,10 @@ from cometmq.store.positions import Durability
 # Some 10 ms of work.
 MESSAGES_MAX = 128
 _CODE = RequestCode.SEND_MESSAGE_V2
+# Of Guava's consistent hash.
+_HASH_FACTOR = 2862933555777941757
+_HASH_MASK = (1 << 64) - 1
+_HASH_RANGE = float(1 << 31)
 
 
 class _SentEntry(NamedTuple):
@@ -65,10 +68,7 @@ class _SendAnswer:
         self._entries[index] = entry
         self._left -= 1
         if not self._left:
-            codes = {each.status.code for each in self._entries}
-            whole = self._entries[0].status
-            if len(codes) > 1:
-                whole = status(pb.MULTIPLE_RESULTS, "mix status")
+            whole = status_of_entries([each.status for each in self._entries])
             response = pb.SendMessageResponse(status=whole, entries=self._entries)
             self._call.answer(response.SerializeToString())
             self._call.finish()
@@ -189,3 +189,16 @@ class Sending:
 
 def _refused(message_id: str, error: BaseException) -> pb.SendResultEntry:
     return pb.SendResultEntry(status=status_of(error, _CODE), message_id=message_id)
+
+
+def queue_of_group(group_hash: int, count: int) -> int:
+    """Return a number from 0 to `count` - 1 for the Java hash of a message group (Hashing.consistentHash of Guava, as in Java's proxies)."""
+    state = group_hash & _HASH_MASK
+    candidate = 0
+    while True:
+        state = (state * _HASH_FACTOR + 1) & _HASH_MASK
+        step = ((state >> 33) + 1) / _HASH_RANGE
+        following = int((candidate + 1) / step)
+        if not 0 <= following < count:
+            return candidate
+        candidate = following

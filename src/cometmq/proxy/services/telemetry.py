@@ -24,7 +24,8 @@ from cometmq.model.errors import CometError, SubscriptionError
 from cometmq.model.group import GroupConfig
 from cometmq.model.rights import Action, Right
 from cometmq.model.subscription import SQL92, Subscription, parse_subscription
-from cometmq.proxy.grpc.calls import CallStream, GrpcCall, GrpcStatus, Streaming
+from cometmq.proxy.grpc.calls import CallStream, GrpcStatus, Streaming
+from cometmq.proxy.grpc.server_call import GrpcCall
 from cometmq.proxy.services.access import group_access, topic_accesses
 from cometmq.proxy.services.clients import GrpcClient
 from cometmq.proxy.services.commands import StreamCommands

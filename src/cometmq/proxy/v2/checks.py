@@ -100,44 +100,40 @@ def without_namespace(name: str, namespace: str) -> str:
     return name.removeprefix(f"{namespace}%") if namespace else name
 
 
+def _check_not_blank(text: str, code: int, subject: str) -> None:
+    if not text or text.isspace():
+        raise ProxyRefusal(code, f"{subject} cannot be the char sequence of whitespace")
+
+
+def _check_plain(text: str, code: int, subject: str) -> None:
+    if _CONTROL.search(text):
+        raise ProxyRefusal(code, f"{subject} cannot contain control character")
+
+
 def check_tag(tag: str) -> None:
     """Raise ProxyRefusal (ILLEGAL_MESSAGE_TAG) if a message must not have this tag."""
-    if not tag or tag.isspace():
-        raise ProxyRefusal(
-            pb.ILLEGAL_MESSAGE_TAG, "tag cannot be the char sequence of whitespace"
-        )
+    _check_not_blank(tag, pb.ILLEGAL_MESSAGE_TAG, "tag")
     if "|" in tag:
         raise ProxyRefusal(pb.ILLEGAL_MESSAGE_TAG, "tag cannot contain '|'")
-    if _CONTROL.search(tag):
-        raise ProxyRefusal(pb.ILLEGAL_MESSAGE_TAG, "tag cannot contain control character")
+    _check_plain(tag, pb.ILLEGAL_MESSAGE_TAG, "tag")
 
 
 def check_keys(keys: Sequence[str]) -> None:
     """Raise ProxyRefusal (ILLEGAL_MESSAGE_KEY) if a message must not have these keys."""
     for key in keys:
-        if not key or key.isspace():
-            raise ProxyRefusal(
-                pb.ILLEGAL_MESSAGE_KEY, "key cannot be the char sequence of whitespace"
-            )
-        if _CONTROL.search(key):
-            raise ProxyRefusal(pb.ILLEGAL_MESSAGE_KEY, "key cannot contain control character")
+        _check_not_blank(key, pb.ILLEGAL_MESSAGE_KEY, "key")
+        _check_plain(key, pb.ILLEGAL_MESSAGE_KEY, "key")
 
 
 def check_message_group(group: str) -> None:
     """Raise ProxyRefusal (ILLEGAL_MESSAGE_GROUP) if a message must not have this group."""
-    if not group or group.isspace():
-        raise ProxyRefusal(
-            pb.ILLEGAL_MESSAGE_GROUP, "message group cannot be the char sequence of whitespace"
-        )
+    _check_not_blank(group, pb.ILLEGAL_MESSAGE_GROUP, "message group")
     if len(group.encode()) >= MESSAGE_GROUP_SIZE_MAX:
         raise ProxyRefusal(
             pb.ILLEGAL_MESSAGE_GROUP,
             f"message group exceed the max size {MESSAGE_GROUP_SIZE_MAX}",
         )
-    if _CONTROL.search(group):
-        raise ProxyRefusal(
-            pb.ILLEGAL_MESSAGE_GROUP, "message group cannot contain control character"
-        )
+    _check_plain(group, pb.ILLEGAL_MESSAGE_GROUP, "message group")
 
 
 def check_properties(properties: Mapping[str, str]) -> int:
@@ -157,18 +153,12 @@ def check_properties(properties: Mapping[str, str]) -> int:
             raise ProxyRefusal(
                 pb.ILLEGAL_MESSAGE_PROPERTY_KEY, f"property is used by system: {name}"
             )
-        if not name or _CONTROL.search(name):
+        if not name:
             raise ProxyRefusal(
-                pb.ILLEGAL_MESSAGE_PROPERTY_KEY,
-                "the key of property cannot contain control character"
-                if name
-                else "the key of property cannot be empty",
+                pb.ILLEGAL_MESSAGE_PROPERTY_KEY, "the key of property cannot be empty"
             )
-        if _CONTROL.search(value):
-            raise ProxyRefusal(
-                pb.ILLEGAL_MESSAGE_PROPERTY_KEY,
-                "the value of property cannot contain control character",
-            )
+        _check_plain(name, pb.ILLEGAL_MESSAGE_PROPERTY_KEY, "the key of property")
+        _check_plain(value, pb.ILLEGAL_MESSAGE_PROPERTY_KEY, "the value of property")
         size += len(name.encode()) + len(value.encode())
     return size
 

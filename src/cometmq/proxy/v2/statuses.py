@@ -3,6 +3,7 @@
 Source: ResponseBuilder and the activities of RocketMQ's proxy 5.3.x; docs/grpc.md lists the codes.
 """
 
+from collections.abc import Sequence
 from typing import cast
 
 from cometmq.model.codes import ResponseCode
@@ -58,6 +59,13 @@ def status_of(error: BaseException, request_code: int) -> pb.Status:
 def status(code: int, text: str) -> pb.Status:
     """Return a status with a code of the protocol and a text for people."""
     return pb.Status(code=cast("pb.Code", code), message=text)
+
+
+def status_of_entries(entries: Sequence[pb.Status]) -> pb.Status:
+    """Return the status of a call whose entries have these: that of all, or MULTIPLE_RESULTS if their codes differ."""
+    if any(each.code != entries[0].code for each in entries):
+        return status(pb.MULTIPLE_RESULTS, "mix status")
+    return entries[0]
 
 
 def status_of_durability(durability: Durability) -> pb.Status:
