@@ -22,7 +22,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "operate" / "settings.md"
 HEAD = """\
 # Settings of the broker
 
-<!-- made by tools/settings_table.py: change src/cometmq/broker/settings/broker_settings.py and store_keys.py instead -->
+<!-- made by tools/settings_table.py: change src/cometmq/broker/settings, and settings.py and retention.py in src/cometmq/store, instead -->
 
 The broker reads a `broker.conf` for RocketMQ without changes: it has the same settings and, except for those
 marked "differs", the same defaults. Flags override `COMETMQ_*` variables, these override the file, and the file overrides `NAMESRV_ADDR`:

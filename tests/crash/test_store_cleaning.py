@@ -12,7 +12,7 @@ from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import SMALL, bodies_of, clean, open_store, put, settle
 
-SETTINGS = replace(SMALL, retention=Retention(delete_hours=frozenset(), retry_ms=1))
+SETTINGS = replace(SMALL, retention=Retention(delete_hours=frozenset(), delete_retry_ms=1))
 BODIES = [b"%d " % number + b"x" * 3900 for number in range(24)]  # Four fill a log file.
 KEPT = 12  # Of the newest: these have not expired.
 

@@ -155,7 +155,7 @@ def test_asynchronous_flush_keeps_rocketmqs_rhythm():
 
 def test_without_its_pause_asynchronous_flush_goes_by_pages_alone():
     disk, clock = FakeDisk(), HandClock()
-    settings = replace(SYNC, flush_sync=False, flush_timed=False)
+    settings = replace(SYNC, flush_sync=False, is_flush_timed=False)
     store = open_store(settings=settings, disk=disk, clock=clock)
     put(store, b"x" * 100)
     assert store.flush_target() is None

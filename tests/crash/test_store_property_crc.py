@@ -16,8 +16,8 @@ from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import SMALL, bodies_of, make_put, open_store, read_all, settle
 
-WRITTEN = replace(SMALL, append_property_crc=True)
-CHECKED = replace(WRITTEN, verify_property_crc=True)
+WRITTEN = replace(SMALL, is_whole_crc_written=True)
+CHECKED = replace(WRITTEN, is_whole_crc_checked=True)
 COUNT = 200
 LOST = 170  # In the newest file: a start walks over it.
 PROPERTY_AT = -25  # Before the CRC: a byte that no other check covers.

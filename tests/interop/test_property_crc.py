@@ -46,7 +46,7 @@ def check_all_fit(store: Path) -> int:
             count += 1
     disk = RealDisk()
     settings = with_found_sizes(str(store), None, disk)
-    found = find_store(str(store), replace(settings, verify_property_crc=True), disk)
+    found = find_store(str(store), replace(settings, is_whole_crc_checked=True), disk)
     verdict = verify(found)
     found.close()
     assert verdict.errors == 0, verdict.findings

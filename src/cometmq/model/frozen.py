@@ -5,7 +5,8 @@ was a third of a broker's start. Classes made here mostly behave alike for `fiel
 checkers, but only `__init__` is compiled, on its first call; most headers and bodies are never created.
 
 Use this for large families of internal classes, such as headers, bodies and settings. It does not support `order`,
-`__post_init__`, nor `init`, `compare` and `hash` of a field; the standard decorator does.
+`__post_init__`, nor `init`, `compare` and `hash` of a field; the standard decorator does. A class with `__slots__ = ()`
+and without `slots=True` gives its fields to several classes, which may have other bases, too.
 """
 
 import dataclasses
@@ -16,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["dataclass"]
 
 
-def _dataclass(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type], type]:
-    """Return a decorator that makes a class a frozen dataclass with slots; `frozen` and `slots` must be True."""
-    assert (frozen, slots) == (True, True), "others are made by dataclasses.dataclass"
-    return partial(_made, kw_only=kw_only)
+def _dataclass(
+    *, frozen: bool, slots: bool = False, kw_only: bool = False
+) -> Callable[[type], type]:
+    """Return a decorator that makes a class a frozen dataclass; `slots` is only False for one with `__slots__ = ()`."""
+    assert frozen, "others are made by dataclasses.dataclass"
+    return partial(_made, slots=slots, kw_only=kw_only)
 
 
 if TYPE_CHECKING:
@@ -30,10 +33,11 @@ else:
 _NOT_GIVEN = object()  # Marks a value that the field's factory makes.
 
 
-def _made(plain: type, *, kw_only: bool) -> type:
+def _made(plain: type, *, slots: bool, kw_only: bool) -> type:
     assert not hasattr(plain, "__post_init__"), "nobody would call it"
+    assert slots or plain.__dict__.get("__slots__") == (), "the fields are in slots"
     made: type = dataclasses.dataclass(
-        init=False, repr=False, eq=False, slots=True, kw_only=kw_only
+        init=False, repr=False, eq=False, slots=slots, kw_only=kw_only
     )(plain)
     for name, shared in {"__init__": _first_init(made), **_SHARED}.items():
         if name not in plain.__dict__:

@@ -56,7 +56,7 @@ class PieceScan(Generic[Piece]):
         self._on_progress = on_progress
         self._walk = walk
         self._is_clean = store.is_clean
-        self._is_whole_checked = store.settings.verify_property_crc
+        self._is_whole_checked = store.settings.is_whole_crc_checked
         self._part = part
         self._limit = self._chain.end if part is None else part.stop
         self.begin: int | None = None

@@ -58,7 +58,7 @@ class Appender:
 
     def __init__(self, log: CommitLog, settings: StoreSettings, clock: Clock) -> None:
         self._log = log
-        self._appends_crc = settings.append_property_crc
+        self._appends_crc = settings.is_whole_crc_written
         self._clock = clock
         self._delay_levels_ms = settings.delay_levels_ms
         self._record_size_max = log.chain.file_size - BLANK_TAIL_SIZE

@@ -63,25 +63,15 @@ class Background:
         self._dispatcher = dispatcher
         self.flushing = Flushing(log, settings, clock)
         self.upkeep = Upkeep(
+            directory,
             settings,
             clock,
             flushing=self.flushing,
             dispatcher=dispatcher,
-            derived=directory.derived,
-            queues=directory.queues,
             index=index,
-            checkpoints=directory.checkpoints,
             flags=acceptance.flags,
         )
-        self.cleaner = Cleaner(
-            directory.checkpoints.disk,
-            settings,
-            clock,
-            log=log,
-            derived=directory.derived,
-            checkpoints=directory.checkpoints,
-            room=self.upkeep.room,
-        )
+        self.cleaner = Cleaner(directory, settings, clock, self.upkeep.room)
 
     # --- flush
 
@@ -118,10 +108,6 @@ class Background:
         if self._acceptance.flags.refusal is not None:
             return None
         return self._log.ahead.needed(self._log.positions.written)
-
-    def make_file(self, plan: FilePlan) -> Exception | None:
-        """Make the next log file unless a write already did; return the exception if that failed. Any thread."""
-        return self._log.ahead.make(plan)
 
     def adopt(self, plan: FilePlan, error: Exception | None) -> None:
         """Handle the outcome of `make_file`; after an error, a write that needs the file tries to create it."""

@@ -310,7 +310,7 @@ class BatchQueues(Derived):
 
     # --- reading
 
-    def get(
+    def read(
         self,
         queue: BatchQueue,
         offset: int,
@@ -319,27 +319,11 @@ class BatchQueues(Derived):
         max_bytes: int,
         match: Match | None,
     ) -> GetResult:
-        """Return an unfinished result, whose `cold` reads records with messages from an offset on, up to the limits, blocking.
+        """Return the records with messages from an offset on, up to the limits; blocks.
 
         The first record may begin earlier, as in RocketMQ 5.3.3 (DefaultMessageStore.getMessage); clients skip its
         messages before that offset.
         """
-        read = partial(
-            self._read, queue, offset, max_count=max_count, max_bytes=max_bytes, match=match
-        )
-        return GetResult(
-            GetStatus.NO_MATCHED_MESSAGE, offset, queue.min_offset, queue.max_offset, cold=read
-        )
-
-    def _read(
-        self,
-        queue: BatchQueue,
-        offset: int,
-        *,
-        max_count: int,
-        max_bytes: int,
-        match: Match | None,
-    ) -> GetResult:
         number = self._number_at(queue, offset)
         records: list[memoryview] = []
         count = size = 0

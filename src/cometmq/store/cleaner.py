@@ -7,7 +7,7 @@ skipped by all readers and by the next start (docs/design/0007).
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 from weakref import WeakSet
@@ -15,10 +15,9 @@ from weakref import WeakSet
 from cometmq.model.clock import Clock
 from cometmq.model.text import plural
 from cometmq.store.archive_mark import ReadLog, guarded_to
-from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.clock_watch import ClockWatch
-from cometmq.store.commitlog import CommitLog
 from cometmq.store.derived import Derived, Step, holds_of
+from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import Disk
 from cometmq.store.disk_room import DiskRoom
 from cometmq.store.log_file import LogFile
@@ -49,27 +48,23 @@ class Cleaner:
 
     def __init__(
         self,
-        disk: Disk,
+        directory: StoreDirectory,
         settings: StoreSettings,
         clock: Clock,
-        *,
-        log: CommitLog,
-        derived: Sequence[Derived],
-        checkpoints: CheckpointFiles,
         room: DiskRoom,
     ) -> None:
-        self._disk = disk
+        self._disk = disk = directory.checkpoints.disk
         self._rules = settings.retention
         self._clock = clock
-        self._log = log
-        self._derived = derived
-        self._checkpoints = checkpoints
+        self._log = directory.log
+        self._derived = directory.derived
+        self._checkpoints = directory.checkpoints
         self._room = room
-        self._guard = _Guard(disk, checkpoints.root, log.read)
+        self._guard = _Guard(disk, directory.path, directory.log.read)
         self.pause_ms = 0
         self.is_step_out = False
         self._round: Iterator[Step] | None = None
-        self.next_round_at = clock.monotonic() + self._rules.interval_ms / 1000
+        self.next_round_at = clock.monotonic() + self._rules.clean_interval_ms / 1000
         self.clock_watch = ClockWatch(clock)
         self._asked_rounds = 0
         self._hanged: LogFile | None = None  # File whose name could not be removed.
@@ -106,7 +101,7 @@ class Cleaner:
             now = self._clock.monotonic()
             if now < self.next_round_at:
                 return None
-            self.next_round_at = now + self._rules.interval_ms / 1000
+            self.next_round_at = now + self._rules.clean_interval_ms / 1000
             self._round = self._clean()
         step = next(self._round, None)
         if step is None:
@@ -123,9 +118,9 @@ class Cleaner:
 
     def _clean(self) -> Iterator[Step]:
         self._room.look()
-        self.pause_ms = self._rules.pause_ms
+        self.pause_ms = self._rules.delete_pause_ms
         yield from self._log_files()
-        self.pause_ms = self._rules.queue_pause_ms
+        self.pause_ms = self._rules.queue_delete_pause_ms
         start = self._log.chain.start
         if start == self._followed_to:
             return
@@ -146,7 +141,7 @@ class Cleaner:
     # --- the log
 
     def _log_files(self) -> Iterator[Step]:
-        """Yield steps that delete up to `batch_max` log files, oldest first, until one must stay."""
+        """Yield steps that delete up to `delete_batch_max` log files, oldest first, until one must stay."""
         if self._hanged is not None:
             if self._clock.monotonic() < self._retry_at:
                 return
@@ -156,7 +151,7 @@ class Cleaner:
         known = self._checkpoints.progress
         settled = min(known.dispatched, self._log.positions.flushed) if known is not None else 0
         settled = self._released(settled)
-        most = self._rules.batch_max
+        most = self._rules.delete_batch_max
         # While the wall clock is wrong, ages of files mean nothing.
         cause = self._cause(is_asked=is_asked) if self.clock_watch.trusts() else None
         doomed = self._doomed(most, settled=settled, cause=cause)
@@ -180,7 +175,7 @@ class Cleaner:
         self._hanged = None
         if failures:
             self._hanged = file
-            pause_ms = self._rules.retry_ms
+            pause_ms = self._rules.delete_retry_ms
             self._retry_at = self._clock.monotonic() + pause_ms / 1000
             logger.error(
                 "%s cannot be deleted (%s); newer files are kept until then, next attempt in %d s",
@@ -226,9 +221,9 @@ class Cleaner:
 
     def _forced_count(self) -> int:
         """Return the number of files to delete, expired or not, to reach the forced ratio; 0 if that is turned off."""
-        if not self._rules.is_forced:
+        if not self._rules.is_clean_forced:
             return 0
-        ratio, file_size = self._rules.forced_ratio, self._log.chain.file_size
+        ratio, file_size = self._rules.disk_forced_ratio, self._log.chain.file_size
         over = 0
         for space in (self._room.log, self._room.queues):
             if space.used_percent > ratio:

@@ -41,7 +41,7 @@ class CommitLog:
             directories,
             settings.commitlog_file_size,
             read_only_directories=settings.read_only_commitlog_paths,
-            is_random=not settings.read_ahead,
+            is_random=not settings.is_read_ahead,
         )
         self.positions = Positions(self.chain, needs_flush=settings.flush_sync)
         self.is_flush_next = False

@@ -24,8 +24,6 @@ from cometmq.store.derived import Derived
 from cometmq.store.derived_queues import DerivedQueues
 from cometmq.store.disk import Disk
 from cometmq.store.extended_queues import ExtendedQueues
-from cometmq.store.index import Index
-from cometmq.store.index_loading import DerivedIndex
 from cometmq.store.lock import AbortMarker, DirectoryLock
 from cometmq.store.opening import check_kind, check_log
 from cometmq.store.queue_files import QueueFiles
@@ -85,19 +83,6 @@ class StoreDirectory:
             read_only=read_only,
         )
         self.derived: list[Derived] = [self.derived_queues, self.batches]
-
-    def derive_index(self, index: Index) -> DerivedIndex:
-        """Add an index to what is built from the log and return its `DerivedIndex`; must be called before `recover`."""
-        derived_index = DerivedIndex(
-            self._disk,
-            index,
-            log=self.log,
-            checkpoints=self.checkpoints,
-            settings=self._settings.index,
-            read_only=self.read_only,
-        )
-        self.derived.append(derived_index)
-        return derived_index
 
     def recover(self) -> RecoveryResult:
         """Lock the directory, unless it is read-only, recover or create its content and return the result.

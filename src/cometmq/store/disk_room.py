@@ -6,11 +6,10 @@ there is room; a level that was above the limit must first fall to 2 percentage 
 """
 
 import logging
-from collections.abc import Sequence
 
-from cometmq.store.derived import Derived, holds_of
-from cometmq.store.disk import NO_DESCRIPTOR, Disk, Space
-from cometmq.store.file_chain import FileChain
+from cometmq.store.derived import holds_of
+from cometmq.store.directory import StoreDirectory
+from cometmq.store.disk import NO_DESCRIPTOR, Space
 from cometmq.store.running_flags import RunningFlag, RunningFlags
 from cometmq.store.settings import StoreSettings
 
@@ -29,21 +28,14 @@ class DiskRoom:
     """
 
     def __init__(
-        self,
-        disk: Disk,
-        settings: StoreSettings,
-        flags: RunningFlags,
-        *,
-        chain: FileChain,
-        derived: Sequence[Derived],
-        queue_directory: str,
+        self, directory: StoreDirectory, settings: StoreSettings, flags: RunningFlags
     ) -> None:
-        self._disk = disk
+        self._disk = directory.checkpoints.disk
         self._settings = settings
         self._flags = flags
-        self._chain = chain
-        self._derived = derived
-        self._queue_directory = queue_directory
+        self._chain = directory.log.chain
+        self._derived = directory.derived
+        self._queue_directory = directory.queues.files.directory
         self._needs_file = False
         self._is_over_level = False
         self.spaces: dict[str, Space] = {}
@@ -72,7 +64,7 @@ class DiskRoom:
             return False
         self.spaces = spaces
         self.log = min(spaces.values(), key=lambda space: space.used_percent)
-        full_ratio = self._settings.retention.forced_ratio
+        full_ratio = self._settings.retention.disk_forced_ratio
         self._chain.full_directories = {
             path for path, space in spaces.items() if space.used_percent > full_ratio
         }

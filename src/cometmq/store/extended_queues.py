@@ -31,7 +31,7 @@ class ExtendedQueues:
         self._file_size: dict[str, int] = {}
 
     def has(self, topic: str) -> bool:
-        """Return whether a topic had a folder of extended units when the store was opened, and was not deleted since."""
+        """Return whether a topic had a folder of extended units at the start and was not deleted since: only `get` can filter it."""
         return topic in self._topics
 
     def topics(self) -> list[str]:

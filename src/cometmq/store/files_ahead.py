@@ -110,7 +110,7 @@ class FilesAhead:
             size=settings.commitlog_file_size,
             reserve=settings.file_reserve,
         )
-        if settings.warm_files:
+        if settings.is_warmed:
             try:
                 self._warm(file)
             except OSError as error:

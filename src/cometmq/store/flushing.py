@@ -74,7 +74,7 @@ class Flushing:
         settings = self._settings
         waited_ms = (self._clock.monotonic() - self._ended_at) * 1000
         if dirty >= settings.flush_least_pages * PAGE_SIZE:
-            return not settings.flush_timed or waited_ms >= settings.flush_interval_ms
+            return not settings.is_flush_timed or waited_ms >= settings.flush_interval_ms
         return waited_ms >= settings.flush_thorough_interval_ms
 
     def flush_files(self, upto: int) -> None:

@@ -17,10 +17,10 @@ from functools import partial
 from cometmq.codec.index_file import INDEX_HEADER_SIZE, IndexHeader, decode_header
 from cometmq.model.errors import StoreDamaged
 from cometmq.store.batch import Batch, RawRecords
-from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
-from cometmq.store.commitlog import CommitLog
+from cometmq.store.checkpoint import NOTHING_DONE
 from cometmq.store.derived import Derived, FeedPut, Step
-from cometmq.store.disk import Disk, opened
+from cometmq.store.directory import StoreDirectory
+from cometmq.store.disk import opened
 from cometmq.store.index import Index
 from cometmq.store.index_file import IndexFile
 from cometmq.store.index_slots import EntryReader, entry_reader, mend_slots, read_slots
@@ -41,26 +41,18 @@ class DerivedIndex(Derived):
     """
 
     def __init__(
-        self,
-        disk: Disk,
-        index: Index,
-        *,
-        log: CommitLog,
-        checkpoints: CheckpointFiles,
-        settings: IndexSettings,
-        read_only: bool,
+        self, directory: StoreDirectory, index: Index, settings: IndexSettings
     ) -> None:
-        self._disk = disk
+        self._disk = directory.checkpoints.disk
         self.index = index
-        self._log = log
-        self._checkpoints = checkpoints
+        self._log = directory.log
+        self._checkpoints = directory.checkpoints
+        self._read_only = directory.read_only
         self._is_safe = settings.is_safe
-        self._is_built = settings.is_built and not read_only
-        self._read_only = read_only
+        self._is_built = settings.is_built and not self._read_only
         self._is_gap = False  # Whether files were deleted that no checkpoint of ours covers.
-        self._broken_from: int | None = (
-            None  # Physical offset from which a damaged file had keys.
-        )
+        # Physical offset from which a damaged file had keys.
+        self._broken_from: int | None = None
         self._is_loaded = False
         self._last_offset = -1  # Physical offset of the last record in the index,
         self._last_keys = 0  # and the number of its keys that are in the index.

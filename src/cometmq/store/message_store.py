@@ -13,7 +13,7 @@ the log is final (docs/design/0004): the store accepts nothing more until a rest
 """
 
 import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cometmq.codec.remoting import FRAME_SIZE_MAX
@@ -31,7 +31,6 @@ from cometmq.store.background import Background
 from cometmq.store.batch import Batch, Columns
 from cometmq.store.batch_queues import BatchQueue
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.derived import Step
 from cometmq.store.derived_queues import OnArrival
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import Buffer, Disk, failed, lack_of
@@ -88,7 +87,7 @@ class MessageStore:
         self._directory = directory = StoreDirectory(
             path, settings, disk=disk, read_only=read_only
         )
-        self._log, self._table, self._queues = directory.log, directory.table, directory.queues
+        self._log, self._queues = directory.log, directory.queues
         self.positions = directory.log.positions
         self._acceptance = Acceptance()
         self.flags = self._acceptance.flags
@@ -96,7 +95,8 @@ class MessageStore:
         self._raw = RawLog(self._log, settings)
         shape = IndexShape(settings.index.slots, settings.index.entries)
         self.index = Index(disk, f"{path}/index", shape, clock=clock)
-        derived_index = directory.derive_index(self.index)
+        derived_index = DerivedIndex(directory, self.index, settings.index)
+        directory.derived.append(derived_index)
         self._dispatcher = LogDispatcher(self.positions, directory.derived)
         self._reading = ReadSide(directory, settings)
         self._background = Background(
@@ -110,6 +110,7 @@ class MessageStore:
         )
         self._truncation = self._make_truncation(derived_index)
         self.on_truncated = self._truncation.on_truncated
+        self.truncate_steps = self._truncation.steps
         self._queues.on_stuck = self._queue_stuck
         self._lend(self._reading, self._background)
 
@@ -133,9 +134,13 @@ class MessageStore:
         table, batches = self._directory.table, self._directory.batches
         self.queue, self.queues_of, self.topics = table.find, table.of_topic, table.topics
         self.queues_by_number, self.batch_topics = table.queues_of, batches.topics
+        self.queue_for_append = table.open_for_append
         self.queue_to_watch, self.queue_counts = reading.queue_to_watch, reading.queue_counts
         self.get, self.pull, self.entries = reading.get, reading.pull, reading.entries
-        self.mended_entry, self.has_extended = reading.mended_entry, reading.has_extended
+        self.mended_entry, self.has_extended = (
+            reading.mended_entry,
+            self._directory.extended.has,
+        )
         self.read_record, self.store_time_at = reading.read_record, reading.store_time_at
         self.earliest_store_time = reading.earliest_store_time
         self.offset_by_time = reading.offset_by_time
@@ -149,7 +154,7 @@ class MessageStore:
         self.flush_target, self.flush_files = background.flush_target, flushing.flush_files
         self.flushed, self.flush_failed = background.flushed, background.flush_failed
         self.file_ahead_needed = background.file_ahead_needed
-        self.make_file, self.adopt = background.make_file, background.adopt
+        self.make_file, self.adopt = self._log.ahead.make, background.adopt
         self.checkpoint_due = background.checkpoint_due
         self.checkpointed = upkeep.checkpointed
         self.room, self.cleaner = upkeep.room, background.cleaner
@@ -274,14 +279,6 @@ class MessageStore:
         """Reasons for which the running flags, a pause or a truncation refuse messages at present; None without any."""
         return self.flags.refusal
 
-    def queue_for_append(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return the queue to append to, creating it if needed; callers may keep it until its `deleted` is set.
-
-        Raises:
-            RecordIllegal: No such queue can exist, or it is a batch queue.
-        """
-        return self._table.open_for_append(topic, queue_id)
-
     def put_many(self, puts: Sequence[Put], *, is_together: bool = False) -> list[PutResult]:
         """Append messages as one batch; return a list of (queue offset, physical offset, size in bytes), one for each.
 
@@ -356,27 +353,9 @@ class MessageStore:
             self._dispatcher.raw_end = end
         return end
 
-    def truncate_steps(self, end: int) -> Generator[Step, None, None]:
-        """Yield steps that copy the log from a record on into `cut` and remove it, with its queue and index entries.
-
-        The caller runs each yielded step in a thread that may block, and asks for the next one on the thread that owns
-        the store, after the step has ended; then errors are raised. Until the generator ends, nothing is accepted or
-        flushed; readers soon find no messages after the new end. After the copy, giving up requires a restart.
-
-        Args:
-            end: Physical offset at which a record or the blank end of a file begins; nothing happens at the log's end.
-
-        Raises:
-            RecordIllegal: Neither begins there, or the log does not reach there; nothing has changed.
-            StoreBusy: A flush, a checkpoint, cleaning, a builder or a truncation is running; retry when it has ended.
-            StoreError: The store accepts nothing until a restart, or the copy failed; nothing was removed.
-            StorePoisoned: The disk failed. A restart finds the log with either the old end or the new one.
-        """
-        return self._truncation.steps(end)
-
     def truncate(self, end: int) -> None:
         """Run all steps of `truncate_steps` immediately, blocking on the device; raises the same errors."""
-        for step in self._truncation.steps(end):
+        for step in self.truncate_steps(end):
             step()
 
     def _write_failed(self, error: OSError) -> StoreError:

@@ -6,14 +6,13 @@ If a docstring says that a call may block on the device, the call belongs in a r
 from functools import partial
 
 from cometmq.codec.other_queues import is_extended_address
-from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import PHYSICAL_OFFSET_AT
 from cometmq.kernel import RECORD_SIZE_MIN
 from cometmq.store.batch_queues import BatchQueue
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.queue_mending import QueueMending
-from cometmq.store.reader import GetResult, Match, Reader
+from cometmq.store.reader import GetResult, GetStatus, Match, Reader
 from cometmq.store.settings import StoreSettings
 from cometmq.store.time_search import TimeOf, TimeSearch, offset_by_time
 
@@ -28,12 +27,13 @@ class ReadSide:
         log, queues = directory.log, directory.queues
         self._log = log
         self._table = directory.table
-        self._queues = queues
         self._batches = directory.batches
         self._extended = directory.extended
         self._mending = QueueMending(log, queues.files, settings, read_only=directory.read_only)
         self._reader = Reader(log, queues.files, settings, self._mending)
-        self.pull = self._reader.pull
+        self.pull, self.change_limits = self._reader.pull, self._reader.change_limits
+        # For standard queues, both in any thread; they may block.
+        self.entries, self.mended_entry = queues.read_entries, self._mending.entry
         self._times = TimeSearch(log, queues.files)
         # Lists of groups and metrics ask again and again for the same: a queue's first message, and the next one of a
         # group that has stopped. Each costs the open, the read and the close of a queue file, and a read of the log.
@@ -63,8 +63,16 @@ class ReadSide:
         """Read messages of a queue, also a batch queue, from an offset on; may be unfinished (see `Reader.get`)."""
         queue = self._table.find(topic, queue_id)
         if isinstance(queue, BatchQueue) and queue.min_offset <= offset < queue.max_offset:
-            return self._batches.get(
-                queue, offset, max_count=max_count, max_bytes=max_bytes, match=match
+            read = partial(
+                self._batches.read,
+                queue, offset, max_count=max_count, max_bytes=max_bytes, match=match,
+            )  # fmt: skip
+            return GetResult(
+                GetStatus.NO_MATCHED_MESSAGE,
+                offset,
+                queue.min_offset,
+                queue.max_offset,
+                cold=read,
             )
         may_block = None
         if match is not None and self._extended.has(topic):
@@ -74,30 +82,10 @@ class ReadSide:
             queue, offset, max_count=max_count, max_bytes=max_bytes, match=match, may_block=may_block,
         )  # fmt: skip
 
-    def has_extended(self, topic: str) -> bool:
-        """Return whether a topic may have tags codes in extended files, by which only `get` can filter."""
-        return self._extended.has(topic)
-
-    def entries(self, queue: ConsumeQueue, offset: int, count: int) -> list[QueueEntry]:
-        """Return a list of up to `count` entries of a standard queue from an offset on; may block; any thread.
-
-        Raises:
-            OSError: A file cannot be read; FileNotFoundError if it is gone.
-        """
-        return self._queues.read_entries(queue, offset, count)
-
-    def mended_entry(self, queue: ConsumeQueue, offset: int) -> QueueEntry | None:
-        """Return an entry of a standard queue, repaired if it was bad; None for a gap or a missing one. May block; any thread."""
-        return self._mending.entry(queue, offset)
-
     def truncated(self, _end: int) -> None:
         """Forget the known store times, and prevent reads that began before a truncation from keeping what they find."""
         self._mending.truncated()
         self._known_ms = {}
-
-    def change_limits(self, settings: StoreSettings) -> None:
-        """Apply the limits of these settings for pulls and other reads from now on; other settings are ignored."""
-        self._reader.change_limits(settings)
 
     def change_read_ahead(self, *, is_wanted: bool) -> None:
         """Set whether the system may read ahead in the log."""

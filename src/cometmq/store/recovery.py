@@ -56,7 +56,7 @@ class Recovery:
         self._checkpoints = checkpoints
         self._derived = derived
         self._read_only = read_only
-        self._is_whole_checked = settings.verify_property_crc
+        self._is_whole_checked = settings.is_whole_crc_checked
         self._check = check_of(settings)
         self._store_ms = 0
 

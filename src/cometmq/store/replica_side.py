@@ -29,6 +29,7 @@ class ReplicaSide:
         self._appender = appender
         self._positions = log.positions
         self._flushing = flushing
+        self.change_timeout = flushing.change_replica_timeout
         self._dispatcher = dispatcher
         self._queues = directory.queues
         self._checkpoints = directory.checkpoints
@@ -146,7 +147,3 @@ class ReplicaSide:
     def refuse(self, reason: str | None) -> None:
         """Set the reason for refusing sends that need replicas; None to accept them."""
         self._positions.refusal = reason
-
-    def change_timeout(self, timeout_ms: int) -> None:
-        """Set the maximum wait for replicas (slaveTimeout), ms."""
-        self._flushing.change_replica_timeout(timeout_ms)

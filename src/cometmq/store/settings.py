@@ -9,6 +9,7 @@ from dataclasses import field
 from cometmq.codec.index_file import ENTRIES_DEFAULT, SLOTS_DEFAULT
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
 from cometmq.model.frozen import dataclass
+from cometmq.model.settings import setting
 from cometmq.store.retention import Retention
 
 _MINUTE_MS = 60_000
@@ -46,77 +47,114 @@ class IndexSettings:
     answer_count_max: int = 64
 
 
+@dataclass(frozen=True)
+class LogKeys:
+    """Settings of the log and of reading it that a broker and its store have in common: keys of RocketMQ 5.3.3.
+
+    Attributes:
+        commitlog_file_size: size of a log file, bytes.
+        queue_file_size: size of a queue file, bytes; 20 per entry.
+        flush_interval_ms: pause between asynchronous flushes, ms.
+        flush_least_pages: least number of dirty pages (4 KiB) for a flush.
+        is_flush_timed: asynchronous flushes keep their pause; otherwise enough dirty pages are flushed at once.
+        flush_thorough_interval_ms: after this time any dirty byte is flushed, ms.
+        sync_flush_timeout_ms: a send that waits longer for a flush is answered FLUSH_DISK_TIMEOUT, ms.
+        checkpoint_interval_ms: least pause between checkpoints, ms.
+        is_warmed: write every page of a log file before it is used, and keep it in memory.
+        warm_flush_pages: with SYNC_FLUSH, number of pages to flush at once while a file is warmed.
+        is_read_ahead: let the system read the log ahead; without it old messages use less of the page cache, but
+            reading many of them takes longer.
+        is_whole_crc_written: each record gets a CRC of all its bytes, as its last property.
+        is_whole_crc_checked: after an unclean stop a record's CRC must match, if it has one.
+        commit_interval_ms: longest time until an answered send is written from that memory, ms.
+        disk_warning_ratio: per cent of the disk used above which sends are refused, until it is 2 below.
+        access_in_memory_ratio: per cent of the memory that recent messages are assumed to fill.
+        transfer_bytes_in_memory: most bytes of a pull of recent messages, if it gets several.
+        transfer_count_in_memory: most messages of a pull of recent messages.
+        transfer_bytes_on_disk: most bytes of a pull of older messages, if it gets several.
+        transfer_count_on_disk: most messages of a pull of older messages.
+    """
+
+    __slots__ = ()
+
+    commitlog_file_size: int = setting(
+        1 << 30,
+        key="mappedFileSizeCommitLog",
+        aliases=("mapedFileSizeCommitLog",),
+        least=4096,
+    )
+    queue_file_size: int = setting(
+        300_000 * QUEUE_ENTRY_SIZE,
+        key="mappedFileSizeConsumeQueue",
+        aliases=("mapedFileSizeConsumeQueue",),
+        least=20,
+    )
+    flush_interval_ms: int = setting(500, key="flushIntervalCommitLog", least=1)
+    flush_least_pages: int = setting(4, key="flushCommitLogLeastPages", least=0)
+    is_flush_timed: bool = setting(default=True, key="flushCommitLogTimed")
+    flush_thorough_interval_ms: int = setting(
+        10_000, key="flushCommitLogThoroughInterval", least=1
+    )
+    sync_flush_timeout_ms: int = setting(5_000, key="syncFlushTimeout", least=1)
+    checkpoint_interval_ms: int = setting(1_000, key="flushIntervalConsumeQueue", least=1)
+    is_warmed: bool = setting(default=False, key="warmMapedFileEnable")
+    warm_flush_pages: int = setting(4096, key="flushLeastPagesWhenWarmMapedFile", least=1)
+    is_read_ahead: bool = setting(default=True, key="dataReadAheadEnable", is_remote=True)
+    is_whole_crc_written: bool = setting(default=False, key="enabledAppendPropCRC")
+    is_whole_crc_checked: bool = setting(
+        default=False,
+        key="forceVerifyPropCRC",
+        differs="in RocketMQ a record without one is invalid, too",
+    )
+    commit_interval_ms: int = setting(200, key="commitIntervalCommitLog", least=1)
+    disk_warning_ratio: int = setting(90, key="diskSpaceWarningLevelRatio", least=1, most=100)
+    access_in_memory_ratio: int = setting(
+        40, key="accessMessageInMemoryMaxRatio", least=0, most=100
+    )
+    transfer_bytes_in_memory: int = setting(
+        262_144, key="maxTransferBytesOnMessageInMemory", least=1, is_remote=True
+    )
+    transfer_count_in_memory: int = setting(
+        32, key="maxTransferCountOnMessageInMemory", least=1, is_remote=True
+    )
+    transfer_bytes_on_disk: int = setting(
+        65_536, key="maxTransferBytesOnMessageInDisk", least=1, is_remote=True
+    )
+    transfer_count_on_disk: int = setting(
+        8, key="maxTransferCountOnMessageInDisk", least=1, is_remote=True
+    )
+
+
 @dataclass(frozen=True, slots=True)
-class StoreSettings:
+class StoreSettings(LogKeys):
     """Settings of the store; most defaults are those of RocketMQ 5.3.3's MessageStoreConfig.
 
     Attributes:
         commitlog_paths: Directories of the log (storePathCommitLog); empty means commitlog in the root.
         read_only_commitlog_paths: Directories in which no file is created (readOnlyCommitLogStorePaths).
-        commitlog_file_size: Bytes of a log file (mappedFileSizeCommitLog).
-        queue_file_size: Bytes of a queue file (mappedFileSizeConsumeQueue).
         flush_sync: Whether the answer to a send waits for its flush, unless WAIT=false (flushDiskType=SYNC_FLUSH).
-        flush_interval_ms: Usual pause between asynchronous flushes (flushIntervalCommitLog).
-        flush_least_pages: Minimum number of dirty 4 KiB pages for a flush (flushCommitLogLeastPages).
-        flush_timed: Keep the pause between flushes; if False, flush once enough pages are dirty (flushCommitLogTimed).
-        flush_thorough_interval_ms: Pause after which any dirty byte is flushed (flushCommitLogThoroughInterval).
-        sync_flush_timeout_ms: Maximum wait for a synchronous flush (syncFlushTimeout).
-        checkpoint_interval_ms: Minimum pause between checkpoints (flushIntervalConsumeQueue).
-        disk_warning_ratio: Disk usage (per cent, as in df) above which sends are refused (diskSpaceWarningLevelRatio).
         disk_reserve: Bytes left free when a log file is created, for queue files and configuration; a smaller
             `commitlog_file_size` is used instead.
-        transfer_bytes_in_memory: Maximum bytes of a pull of recent messages (maxTransferBytesOnMessageInMemory).
-        transfer_count_in_memory: Maximum records of a pull of recent messages (maxTransferCountOnMessageInMemory).
-        transfer_bytes_on_disk: Maximum bytes of a pull of old messages (maxTransferBytesOnMessageInDisk). In both cases,
-            the first message may be longer.
-        transfer_count_on_disk: Maximum records of a pull of old messages (maxTransferCountOnMessageInDisk).
-        access_in_memory_ratio: Per cent of `memory_bytes` that recent messages fill (accessMessageInMemoryMaxRatio).
         filter_scan_bytes: Maximum bytes of queue entries that a filtered read examines, if it wants no more messages than
             that (maxFilterMessageSize).
         memory_bytes: Memory of this machine, bytes.
         warm_tail_bytes: Bytes at the log's end that are read through the map if this process has written them.
         delay_levels_ms: Delay of each level, beginning with level 1 (messageDelayLevel).
-        warm_files: Write all pages of a log file before use, and lock them in memory if possible (warmMapedFileEnable).
-        warm_flush_pages: With synchronous flush, pages per flush while warming (flushLeastPagesWhenWarmMapedFile).
-        read_ahead: Let the system read ahead in the log (dataReadAheadEnable).
-        append_property_crc: Append a CRC of the whole record as its last property (enabledAppendPropCRC).
-        verify_property_crc: Records with such a CRC are only valid if it is right (forceVerifyPropCRC).
         pool_buffers: Number of 4 MiB buffers in which batches wait before they are written (transientStorePoolEnable,
             transientStorePoolSize); 0 to write them at once.
-        commit_interval_ms: Pause between writes of these buffers, unless they are full (commitIntervalCommitLog).
         retention: Rules for deleting old files.
         index: Settings of the index.
     """
 
     commitlog_paths: tuple[str, ...] = ()
     read_only_commitlog_paths: tuple[str, ...] = ()
-    commitlog_file_size: int = 1 << 30
-    queue_file_size: int = 300_000 * QUEUE_ENTRY_SIZE
     flush_sync: bool = False
-    flush_interval_ms: int = 500
-    flush_least_pages: int = 4
-    flush_timed: bool = True
-    flush_thorough_interval_ms: int = 10_000
-    sync_flush_timeout_ms: int = 5_000
-    checkpoint_interval_ms: int = 1_000
-    disk_warning_ratio: int = 90
     disk_reserve: int = 64 << 20
-    transfer_bytes_in_memory: int = 262_144
-    transfer_count_in_memory: int = 32
-    transfer_bytes_on_disk: int = 65_536
-    transfer_count_on_disk: int = 8
-    access_in_memory_ratio: int = 40
     filter_scan_bytes: int = 16_000
     memory_bytes: int = _memory_bytes()
     warm_tail_bytes: int = _memory_bytes() // 8
     delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS
-    warm_files: bool = False
-    warm_flush_pages: int = 4096
-    read_ahead: bool = True
-    append_property_crc: bool = False
-    verify_property_crc: bool = False
     pool_buffers: int = 0
-    commit_interval_ms: int = 200
     retention: Retention = field(default_factory=Retention)
     index: IndexSettings = field(default_factory=IndexSettings)
 

@@ -56,13 +56,25 @@ class Truncation:
         self._check_records = check_of(settings)
         self._waiting: deque[Batch] = deque()  # Batches that were not visible when it began,
         self._kept: list[Batch] = []  # and the part of them that stays.
-        self._store_ms = (
-            # Store time of the first removed record; 0 if the removed part begins with a file's blank end.
-            0
-        )
+        # Store time of the first removed record; 0 if the removed part begins with a file's blank end.
+        self._store_ms = 0
 
     def steps(self, end: int) -> Generator[Step, None, None]:
-        """Yield the steps that truncate the log to a record's start (see `MessageStore.truncate_steps`)."""
+        """Yield steps that copy the log from a record on into `cut` and remove it, with its queue and index entries.
+
+        The caller runs each yielded step in a thread that may block, and asks for the next one on the thread that owns
+        the store, after the step has ended; then errors are raised. Until the generator ends, nothing is accepted or
+        flushed; readers soon find no messages after the new end. After the copy, giving up requires a restart.
+
+        Args:
+            end: Physical offset at which a record or the blank end of a file begins; nothing happens at the log's end.
+
+        Raises:
+            RecordIllegal: Neither begins there, or the log does not reach there; nothing has changed.
+            StoreBusy: A flush, a checkpoint, cleaning, a builder or a truncation is running; retry when it has ended.
+            StoreError: The store accepts nothing until a restart, or the copy failed; nothing was removed.
+            StorePoisoned: The disk failed. A restart finds the log with either the old end or the new one.
+        """
         self._check_free()
         if end == self._log.positions.written:
             return

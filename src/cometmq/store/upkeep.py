@@ -7,15 +7,13 @@ cleanFileForciblyEnable=true: docs/compatibility.md.)
 """
 
 import logging
-from collections.abc import Sequence
 
 from cometmq.codec.checkpoint import Checkpoint
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
 from cometmq.model.clock import Clock
-from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles, CheckpointJob, Progress
+from cometmq.store.checkpoint import NOTHING_DONE, CheckpointJob, Progress
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.consume_queues import ConsumeQueues
-from cometmq.store.derived import Derived
+from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import failed
 from cometmq.store.disk_room import DiskRoom
 from cometmq.store.dispatch import LogDispatcher
@@ -41,32 +39,27 @@ class Upkeep:
 
     def __init__(
         self,
+        directory: StoreDirectory,
         settings: StoreSettings,
         clock: Clock,
         *,
         flushing: Flushing,
         dispatcher: LogDispatcher,
-        derived: Sequence[Derived],
-        queues: ConsumeQueues,
         index: Index,
-        checkpoints: CheckpointFiles,
         flags: RunningFlags,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._flushing = flushing
-        self._log = flushing.log
-        self._positions = flushing.log.positions
-        self._derived = derived
-        self._queues = queues
+        self._log = directory.log
+        self._positions = directory.log.positions
+        self._derived = directory.derived
+        self._queues = directory.queues
         self._dispatcher = dispatcher
         self._index = index
-        self._checkpoints = checkpoints
+        self._checkpoints = directory.checkpoints
         self._flags = flags
-        self.room = DiskRoom(
-            checkpoints.disk, settings, flags,
-            chain=self._log.chain, derived=derived, queue_directory=queues.files.directory,
-        )  # fmt: skip
+        self.room = DiskRoom(directory, settings, flags)
         self._is_plan_given_up = False
         self._disk_look_at = self._checkpoint_at = self._job_began = 0.0
         self._job_out: CheckpointJob | None = None

@@ -19,7 +19,7 @@ Check = Callable[[Buffer, int], CheckedRecords]
 
 def check_of(settings: StoreSettings) -> Check:
     """Return the function that checks bytes of the log under these settings."""
-    return checked_whole_records if settings.verify_property_crc else checked_records
+    return checked_whole_records if settings.is_whole_crc_checked else checked_records
 
 
 def checked_whole_records(chunk: Buffer, offset: int) -> CheckedRecords:
@@ -30,7 +30,7 @@ def checked_whole_records(chunk: Buffer, offset: int) -> CheckedRecords:
 
 def walk_of(settings: StoreSettings) -> Walk:
     """Return the function that decodes and checks records under these settings."""
-    return valid_whole_records if settings.verify_property_crc else valid_records
+    return valid_whole_records if settings.is_whole_crc_checked else valid_records
 
 
 def valid_whole_records(chunk: bytes, offset: int) -> tuple[list[Record], int, WalkEnd]:

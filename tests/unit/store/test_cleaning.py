@@ -129,7 +129,7 @@ def test_nothing_that_has_not_expired_goes_and_nothing_is_forced_unless_allowed(
 
 
 def test_when_allowed_no_more_is_forced_than_the_ratio_needs():
-    settings = replace(NEVER, retention=replace(NEVER.retention, is_forced=True))
+    settings = replace(NEVER, retention=replace(NEVER.retention, is_clean_forced=True))
     disk = FakeDisk()
     store, disk, _ = store_of(6, settings, disk=disk)
     used = PAGE * sum(len(inode.allocated) for inode in disk.names.values())
@@ -141,7 +141,7 @@ def test_when_allowed_no_more_is_forced_than_the_ratio_needs():
 
 
 def test_a_file_that_somebody_reads_is_given_back_when_he_is_done_and_no_other_goes_for_it():
-    settings = replace(NEVER, retention=replace(NEVER.retention, is_forced=True))
+    settings = replace(NEVER, retention=replace(NEVER.retention, is_clean_forced=True))
     store, disk, _ = store_of(6, settings)
     reader = store._log.chain.files[0]
     first = reader.read(0, FILE)
@@ -174,7 +174,7 @@ def test_the_newest_file_and_what_no_checkpoint_covers_stay():
 
 
 def test_a_round_takes_no_more_than_the_batch():
-    settings = replace(NEVER, retention=replace(NEVER.retention, batch_max=2))
+    settings = replace(NEVER, retention=replace(NEVER.retention, delete_batch_max=2))
     store, disk, clock = store_of(6, settings)
     clock.turn(100 * HOUR_S)
     clean(store)
@@ -309,7 +309,7 @@ def test_the_plan_names_what_goes_and_changes_nothing():
 
 
 def test_sends_go_on_by_themselves_when_a_forced_round_has_made_room():
-    settings = replace(NEVER, retention=replace(NEVER.retention, is_forced=True))
+    settings = replace(NEVER, retention=replace(NEVER.retention, is_clean_forced=True))
     store, disk, clock = store_of(6, settings)
     used = PAGE * sum(len(inode.allocated) for inode in disk.names.values())
     disk.capacity = used * 100 // 93
@@ -363,7 +363,7 @@ def test_a_start_after_cleaning_needs_nothing_of_what_went():
 
 
 def test_steps_are_as_far_apart_as_the_settings_say():
-    rules = replace(NEVER.retention, pause_ms=7, queue_pause_ms=11)
+    rules = replace(NEVER.retention, delete_pause_ms=7, queue_delete_pause_ms=11)
     store, disk, clock = store_of(4, replace(NEVER, retention=rules))
     clock.turn(100 * HOUR_S)
     store.cleaner.ask()
@@ -422,7 +422,7 @@ def test_the_mark_of_a_place_that_is_not_of_this_machine_counts():
 
 
 def test_a_guard_holds_when_the_disk_is_full_and_when_its_mark_is_broken():
-    rules = Retention(delete_hours=frozenset(), is_archive_guarded=True, is_forced=True)
+    rules = Retention(delete_hours=frozenset(), is_archive_guarded=True, is_clean_forced=True)
     store, disk, clock = store_of(4, replace(SMALL, retention=rules))
     clock.turn(100 * HOUR_S)
     write_file(disk, "/store/archived.json", b"{torn")

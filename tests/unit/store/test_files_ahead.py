@@ -15,7 +15,7 @@ from tests.support.hand_clock import HandClock
 from tests.support.store_puts import SMALL, bodies_of, open_store, put, run_jobs
 
 FILE = SMALL.commitlog_file_size
-WARM = replace(SMALL, warm_files=True, warm_flush_pages=1)
+WARM = replace(SMALL, is_warmed=True, warm_flush_pages=1)
 
 
 def file_count(disk: FakeDisk) -> int:

@@ -172,7 +172,7 @@ def test_a_builder_that_fails_gets_the_same_again_after_a_pause_and_disturbs_nob
 
 
 def test_while_the_disk_is_full_the_refusal_names_the_builder_that_is_behind():
-    settings = replace(NEVER, retention=replace(NEVER.retention, is_forced=True))
+    settings = replace(NEVER, retention=replace(NEVER.retention, is_clean_forced=True))
     store, disk, clock = store_of(6, settings)
     follower = store.follow(builder := PlacesBuilder(disk))
     builder.is_failing = True

@@ -64,7 +64,7 @@ def test_a_batch_queue_takes_the_place_of_a_plain_one_and_of_who_waited():
     plain, awaited = store.queue("orders", 0), store.queue_to_watch("orders", 1)
     assert plain is not None
     for queue_id in (0, 1):
-        store._table.add(BatchQueue("orders", queue_id))
+        store._directory.table.add(BatchQueue("orders", queue_id))
         assert isinstance(store.queue("orders", queue_id), BatchQueue)
         with pytest.raises(RecordIllegal, match="is a batch queue"):
             store.queue_for_append("orders", queue_id)
@@ -83,7 +83,7 @@ def test_a_plain_record_of_a_batch_queue_is_in_the_log_alone():
     assert content is not None
     copy = open_store(disk=FakeDisk(), clock=HandClock())
     batch = BatchQueue("orders", 0)
-    copy._table.add(batch)
+    copy._directory.table.add(batch)
     copy.append_raw(0, bytes(content))
     copy.dispatch_pending()
     assert copy.positions.dispatched == copy.max_offset > 0
@@ -96,7 +96,7 @@ def test_a_batch_queue_can_be_removed_by_itself():
     store, disk, _ = store_with(b"plain")
     for queue_id in (0, 1):
         disk.make_directory(f"/store/batchconsumequeue/batches/{queue_id}")
-        store._table.add(BatchQueue("batches", queue_id))
+        store._directory.table.add(BatchQueue("batches", queue_id))
     queue = store.queue("batches", 0)
     assert queue is not None
     store.delete_queue(queue)
@@ -154,7 +154,7 @@ def test_a_topic_that_is_deleted_with_messages_on_their_way_stays_deleted():
 def test_a_topic_is_deleted_with_a_queue_that_was_put_aside():
     store, disk, clock = store_with(b"hides it", b"hides it")
     settle(store, clock)
-    store._table.add(BatchQueue("orders", 0))
+    store._directory.table.add(BatchQueue("orders", 0))
     store.delete_topic("orders")
     assert disk.list_names("/store/consumequeue") == []
     put(store, b"new")

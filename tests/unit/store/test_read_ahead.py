@@ -18,7 +18,7 @@ BODY = b"x" * 3900  # Four records fill a log file.
 @pytest.mark.parametrize("read_ahead", [True, False])
 def test_each_log_file_is_read_as_the_setting_says_new_ones_and_old_ones(read_ahead):
     disk, clock = FakeDisk(), HandClock()
-    settings = replace(SMALL, read_ahead=read_ahead)
+    settings = replace(SMALL, is_read_ahead=read_ahead)
     store = open_store(disk=disk, clock=clock, settings=settings)
     for _ in range(12):
         put(store, BODY)

@@ -1,7 +1,9 @@
 """Settings of a broker for its files: mostly RocketMQ's keys, and their conversion to settings of the store."""
 
+from dataclasses import fields
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from cometmq.broker.settings.delay_keys import DelayKeys
 from cometmq.codec.index_file import ENTRIES_DEFAULT, SLOTS_DEFAULT
@@ -10,11 +12,10 @@ from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
 from cometmq.model.numbers import whole_number
 from cometmq.model.settings import setting
-from cometmq.store.retention import Retention
-from cometmq.store.settings import IndexSettings, StoreSettings
+from cometmq.store.retention import CleaningKeys, Retention
+from cometmq.store.settings import IndexSettings, LogKeys, StoreSettings
 
 _INT_MAX = 0x7FFFFFFF
-_LOG_FILE_SIZE = 1 << 30
 _HOUR_MS = 3_600_000
 _HOURS = 24
 
@@ -27,7 +28,7 @@ class FlushDiskType(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class StoreKeys(DelayKeys):
+class StoreKeys(CleaningKeys, LogKeys, DelayKeys):
     """Settings of a broker's files: keys of RocketMQ 5.3.3, as far as supported, and archiveGuard of CometMQ only.
 
     Attributes:
@@ -35,45 +36,13 @@ class StoreKeys(DelayKeys):
         commitlog_path: the log, if it is not `commitlog` in the store directory; several directories are separated by
             commas and get new files in turn.
         read_only_commitlog_paths: further directories of the log that get no new files.
-        commitlog_file_size: size of a log file, bytes.
-        queue_file_size: size of a queue file, bytes; 20 per entry.
         flush_disk_type: ASYNC_FLUSH, or SYNC_FLUSH: a send is answered when it is flushed.
-        flush_interval_ms: pause between asynchronous flushes, ms.
-        flush_least_pages: least number of dirty pages (4 KiB) for a flush.
-        is_flush_timed: asynchronous flushes keep their pause; otherwise enough dirty pages are flushed at once.
-        flush_thorough_interval_ms: after this time any dirty byte is flushed, ms.
-        sync_flush_timeout_ms: a send that waits longer for a flush is answered FLUSH_DISK_TIMEOUT, ms.
-        checkpoint_interval_ms: least pause between checkpoints, ms.
         flush_offsets_interval_ms: pause between saves of consumer offsets, ms.
-        is_warmed: write every page of a log file before it is used, and keep it in memory.
-        warm_flush_pages: with SYNC_FLUSH, number of pages to flush at once while a file is warmed.
-        is_read_ahead: let the system read the log ahead; without it old messages use less of the page cache, but
-            reading many of them takes longer.
-        is_whole_crc_written: each record gets a CRC of all its bytes, as its last property.
-        is_whole_crc_checked: after an unclean stop a record's CRC must match, if it has one.
         is_pool_used: with ASYNC_FLUSH a send is answered before it is written: faster if the page cache is busy, but
             the death of the process loses the latest sends; not on a slave.
         pool_buffers: memory for answered sends that are not written yet, in buffers of 4 MiB.
-        commit_interval_ms: longest time until an answered send is written from that memory, ms.
-        disk_warning_ratio: per cent of the disk used above which sends are refused, until it is 2 below.
         reserved_hours: a log file expires this long after its last write, hours.
         delete_when: hours of the day, local time, at which expired files are deleted; `04;16` is both.
-        disk_max_ratio: per cent of the disk used above which expired files are deleted at once.
-        disk_forced_ratio: per cent of the disk used above which other files are deleted, too, if
-            `cleanFileForciblyEnable` is true; a log directory above it gets no new files while another has room.
-        is_clean_forced: delete files that have not expired when the disk is full; differs: true in RocketMQ.
-        delete_batch_max: most log files deleted per round.
-        clean_interval_ms: pause between rounds of deleting files, ms.
-        delete_pause_ms: pause between the deletions of two log files, ms.
-        queue_delete_pause_ms: pause between deletions of queue files, 256 queues at a time, ms.
-        delete_retry_ms: a failed deletion is retried after this time, ms.
-        is_archive_guarded: only delete log files that an archive of `cometmq store archive` or `pipeline archive` has,
-            even when the disk is full; differs: RocketMQ has nothing like it.
-        access_in_memory_ratio: per cent of the memory that recent messages are assumed to fill.
-        transfer_bytes_in_memory: most bytes of a pull of recent messages, if it gets several.
-        transfer_count_in_memory: most messages of a pull of recent messages.
-        transfer_bytes_on_disk: most bytes of a pull of older messages, if it gets several.
-        transfer_count_on_disk: most messages of a pull of older messages.
         is_index_built: the keys of new messages are indexed.
         is_index_safe: after an unclean stop of a Java broker, recovery begins as early as the index needs; after one of
             this broker, the index lacks nothing.
@@ -86,37 +55,8 @@ class StoreKeys(DelayKeys):
     store_path: str = setting("~/store", key="storePathRootDir")
     commitlog_path: str | None = setting(None, key="storePathCommitLog")
     read_only_commitlog_paths: str = setting("", key="readOnlyCommitLogStorePaths")
-    commitlog_file_size: int = setting(
-        _LOG_FILE_SIZE,
-        key="mappedFileSizeCommitLog",
-        aliases=("mapedFileSizeCommitLog",),
-        least=4096,
-    )
-    queue_file_size: int = setting(
-        6_000_000,
-        key="mappedFileSizeConsumeQueue",
-        aliases=("mapedFileSizeConsumeQueue",),
-        least=20,
-    )
     flush_disk_type: FlushDiskType = setting(FlushDiskType.ASYNC_FLUSH)
-    flush_interval_ms: int = setting(500, key="flushIntervalCommitLog", least=1)
-    flush_least_pages: int = setting(4, key="flushCommitLogLeastPages", least=0)
-    is_flush_timed: bool = setting(default=True, key="flushCommitLogTimed")
-    flush_thorough_interval_ms: int = setting(
-        10_000, key="flushCommitLogThoroughInterval", least=1
-    )
-    sync_flush_timeout_ms: int = setting(5_000, key="syncFlushTimeout", least=1)
-    checkpoint_interval_ms: int = setting(1_000, key="flushIntervalConsumeQueue", least=1)
     flush_offsets_interval_ms: int = setting(5_000, key="flushConsumerOffsetInterval", least=1)
-    is_warmed: bool = setting(default=False, key="warmMapedFileEnable")
-    warm_flush_pages: int = setting(4096, key="flushLeastPagesWhenWarmMapedFile", least=1)
-    is_read_ahead: bool = setting(default=True, key="dataReadAheadEnable", is_remote=True)
-    is_whole_crc_written: bool = setting(default=False, key="enabledAppendPropCRC")
-    is_whole_crc_checked: bool = setting(
-        default=False,
-        key="forceVerifyPropCRC",
-        differs="in RocketMQ a record without one is invalid, too",
-    )
     is_pool_used: bool = setting(default=False, key="transientStorePoolEnable")
     pool_buffers: int = setting(
         5,
@@ -124,34 +64,8 @@ class StoreKeys(DelayKeys):
         least=1,
         differs="RocketMQ's have the size of a log file",
     )
-    commit_interval_ms: int = setting(200, key="commitIntervalCommitLog", least=1)
-    disk_warning_ratio: int = setting(90, key="diskSpaceWarningLevelRatio", least=1, most=100)
     reserved_hours: int = setting(72, key="fileReservedTime", least=1, is_remote=True)
     delete_when: str = setting("04", is_remote=True)
-    disk_max_ratio: int = setting(75, key="diskMaxUsedSpaceRatio", least=1, most=100)
-    disk_forced_ratio: int = setting(85, key="diskSpaceCleanForciblyRatio", least=1, most=100)
-    is_clean_forced: bool = setting(default=False, key="cleanFileForciblyEnable")
-    delete_batch_max: int = setting(10, key="deleteFileBatchMax", least=1)
-    clean_interval_ms: int = setting(10_000, key="cleanResourceInterval", least=1)
-    delete_pause_ms: int = setting(100, key="deleteCommitLogFilesInterval", least=0)
-    queue_delete_pause_ms: int = setting(100, key="deleteConsumeQueueFilesInterval", least=0)
-    delete_retry_ms: int = setting(120_000, key="redeleteHangedFileInterval", least=1)
-    is_archive_guarded: bool = setting(default=False, key="archiveGuard")
-    access_in_memory_ratio: int = setting(
-        40, key="accessMessageInMemoryMaxRatio", least=0, most=100
-    )
-    transfer_bytes_in_memory: int = setting(
-        262_144, key="maxTransferBytesOnMessageInMemory", least=1, is_remote=True
-    )
-    transfer_count_in_memory: int = setting(
-        32, key="maxTransferCountOnMessageInMemory", least=1, is_remote=True
-    )
-    transfer_bytes_on_disk: int = setting(
-        65_536, key="maxTransferBytesOnMessageInDisk", least=1, is_remote=True
-    )
-    transfer_count_on_disk: int = setting(
-        8, key="maxTransferCountOnMessageInDisk", least=1, is_remote=True
-    )
     is_index_built: bool = setting(default=True, key="messageIndexEnable")
     is_index_safe: bool = setting(default=False, key="messageIndexSafe")
     index_slots: int = setting(SLOTS_DEFAULT, key="maxHashSlotNum", least=1, most=_INT_MAX)
@@ -179,33 +93,14 @@ class StoreKeys(DelayKeys):
                 f"storePathCommitLog={self.commitlog_path} must be writable, for new files"
             )
         return StoreSettings(
+            **_values(LogKeys, self),
             commitlog_paths=paths,
             read_only_commitlog_paths=read_only,
-            commitlog_file_size=self.commitlog_file_size,
-            queue_file_size=self.queue_file_size,
             flush_sync=is_sync,
-            flush_interval_ms=self.flush_interval_ms,
-            flush_least_pages=self.flush_least_pages,
-            flush_timed=self.is_flush_timed,
-            flush_thorough_interval_ms=self.flush_thorough_interval_ms,
-            sync_flush_timeout_ms=self.sync_flush_timeout_ms,
-            checkpoint_interval_ms=self.checkpoint_interval_ms,
-            disk_warning_ratio=self.disk_warning_ratio,
-            transfer_bytes_in_memory=self.transfer_bytes_in_memory,
-            transfer_count_in_memory=self.transfer_count_in_memory,
-            transfer_bytes_on_disk=self.transfer_bytes_on_disk,
-            transfer_count_on_disk=self.transfer_count_on_disk,
-            access_in_memory_ratio=self.access_in_memory_ratio,
             delay_levels_ms=delay_levels_ms(self.delay_levels),
             index=self._index(),
-            warm_files=self.is_warmed,
-            warm_flush_pages=self.warm_flush_pages,
-            read_ahead=self.is_read_ahead,
-            append_property_crc=self.is_whole_crc_written,
-            verify_property_crc=self.is_whole_crc_checked,
             # As in MessageStoreConfig.isTransientStorePoolEnable.
             pool_buffers=0 if is_sync or not self.is_pool_used else self.pool_buffers,
-            commit_interval_ms=self.commit_interval_ms,
             retention=self._retention(),
         )
 
@@ -220,18 +115,14 @@ class StoreKeys(DelayKeys):
 
     def _retention(self) -> Retention:
         return Retention(
+            **_values(CleaningKeys, self),
             reserved_ms=self.reserved_hours * _HOUR_MS,
             delete_hours=_delete_hours(self.delete_when),
-            max_used_ratio=self.disk_max_ratio,
-            forced_ratio=self.disk_forced_ratio,
-            is_forced=self.is_clean_forced,
-            batch_max=self.delete_batch_max,
-            interval_ms=self.clean_interval_ms,
-            pause_ms=self.delete_pause_ms,
-            queue_pause_ms=self.queue_delete_pause_ms,
-            retry_ms=self.delete_retry_ms,
-            is_archive_guarded=self.is_archive_guarded,
         )
+
+
+def _values(kind: type, settings: StoreKeys) -> dict[str, Any]:
+    return {each.name: getattr(settings, each.name) for each in fields(kind)}
 
 
 def _absolute(path: str) -> str:

@@ -32,7 +32,7 @@ class SendHandler(BatchHandler):
         self._big_batches = BigBatches(parts, sends, admit)
         self.intake: SendIntake | None = None
         # Without the compiled kernel there is no fast path. It cannot write records with a CRC property either.
-        if KERNEL == "fast" and not parts.store.settings.append_property_crc:
+        if KERNEL == "fast" and not parts.store.settings.is_whole_crc_written:
             self.intake = SendIntake(sends, parts, refuse=self._refuse_taken, pulls=pulls)
         self.answers: Answers = dict.fromkeys(SEND_CODES, self)
 
