@@ -9,9 +9,8 @@ from pathlib import Path
 
 from cometmq.model.errors import NetError
 
-with contextlib.suppress(
-    ImportError
-):  # Windows, where clients may run: they call nothing that needs it.
+# Windows, where clients may run: they call nothing that needs it.
+with contextlib.suppress(ImportError):
     import resource
 
 # Minimum to start a server; interpreter, loop, sockets and an empty store need about 20.

@@ -19,15 +19,12 @@ class WaitedLog(Protocol):
     @property
     def max_offset(self) -> int:
         """Physical offset of the end of everything written to the commit log."""
-        ...
 
     def wait_flushed(self, end_offset: int, on_done: OnDone) -> None:
         """Call back with a `Durability` when the log is flushed up to an offset, or that has failed or is late."""
-        ...
 
     def wait_confirmed(self, end_offset: int, on_done: OnDone) -> None:
         """Call back with a `Durability` when the log is confirmed up to an offset, or that has failed or is late."""
-        ...
 
 
 class _LoopTimers:

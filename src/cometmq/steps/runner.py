@@ -37,11 +37,9 @@ class Timers(Protocol):
 
     def monotonic(self) -> float:
         """Return seconds that never go back."""
-        ...
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
         """Call back after some seconds; calling the result cancels that."""
-        ...
 
 
 class World(Timers, Protocol):
@@ -49,21 +47,17 @@ class World(Timers, Protocol):
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call back in the loop's next iteration."""
-        ...
 
     def elsewhere(
         self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]
     ) -> None:
         """Run `work` in a thread; call `done` with its result, or None and its error."""
-        ...
 
     def on_device(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
         """Call `done` with True once the log is flushed up to an offset (None: its end), False if late or failed."""
-        ...
 
     def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
         """Call `done` with a `Durability`: OK when messages up to an offset may be acknowledged, else why not in time."""
-        ...
 
 
 class StepsRun(Generic[T]):

@@ -20,11 +20,9 @@ class Sync(Protocol):
 
     def run(self) -> None:
         """Sync the changes to the device, also those whose sync was postponed; raise OSError if one fails. Any thread."""
-        ...
 
     def done(self) -> None:
         """Note that the checkpoint has been written; called on the thread that owns the store."""
-        ...
 
 
 class Hold(NamedTuple):

@@ -95,119 +95,90 @@ class Disk(Protocol):
             write: Open it for writing, too.
             is_new: With `create`: fail if the name exists, also as a link.
         """
-        ...
 
     def close(self, fd: int) -> None:
         """Close a file."""
-        ...
 
     def size(self, fd: int) -> int:
         """Return the size of a file in bytes."""
-        ...
 
     def modified_ms(self, fd: int) -> int:
         """Return the time of the file's last write, ms since 1970."""
-        ...
 
     def resize(self, fd: int, size: int) -> None:
         """Set the size of a file; an added part is a hole."""
-        ...
 
     def allocate(self, fd: int, size: int) -> None:
         """Allocate the first `size` bytes of a file; raise OSError (for example ENOSPC) if there is no room."""
-        ...
 
     def pwrite(self, fd: int, piece: Buffer, offset: int) -> int:
         """Write at an offset and return the number of bytes written, which may be smaller."""
-        ...
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
         """Read at an offset; returns fewer bytes only at the end of the file."""
-        ...
 
     def pread_nowait(self, fd: int, size: int, offset: int) -> Buffer | None:
         """Read at an offset; return None if that may block on the device; at the file's end return None or fewer bytes."""
-        ...
 
     def will_need(self, fd: int, offset: int, size: int) -> None:
         """Let the system read a range of a file ahead, because it will be read next."""
-        ...
 
     def read_randomly(self, fd: int) -> None:
         """Turn off the system's read-ahead for reads through this descriptor."""
-        ...
 
     def read_normally(self, fd: int) -> None:
         """Turn on the system's read-ahead for reads through this descriptor."""
-        ...
 
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
         """Return the (start, end) ranges from an offset on that are not holes; they may contain zeros."""
-        ...
 
     def clear_from(self, fd: int, offset: int) -> None:
         """Zero a file from an offset to its end, keeping its size."""
-        ...
 
     def begin_writing(self, fd: int, offset: int, size: int) -> None:
         """Start writing the dirty part of a range to the device; `fdatasync` waits for it and reports errors."""
-        ...
 
     def fdatasync(self, fd: int) -> None:
         """Sync the file's bytes to the device."""
-        ...
 
     def sync_all(self, path: str) -> None:
         """Sync the whole file system of a directory to the device, including names."""
-        ...
 
     def map_readonly(self, fd: int, size: int, *, is_random: bool = False) -> memoryview:
         """Return a live view of the file's bytes; with `is_random`, the system does not read ahead."""
-        ...
 
     def lock_pages(self, fd: int, size: int) -> Unlock:
         """Keep a file in memory until the returned function is called."""
-        ...
 
     def lock(self, fd: int) -> bool:
         """Lock byte 0 against other processes, including Java; return False if another one holds it."""
-        ...
 
     def exists(self, path: str) -> bool:
         """Return whether a file or directory has this name."""
-        ...
 
     def list_names(self, path: str) -> list[str]:
         """Return the names in a directory, sorted; empty if there is no such directory."""
-        ...
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents if they are missing."""
-        ...
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
-        ...
 
     def sync_directory(self, path: str) -> None:
         """Sync a directory's names to the device."""
-        ...
 
     def rename(self, source: str, target: str) -> None:
         """Rename a file, replacing an existing target."""
-        ...
 
     def unlink(self, path: str) -> None:
         """Remove a file from its directory; its content stays until the last descriptor is closed."""
-        ...
 
     def space(self, path: str) -> Space:
         """Return the space of the file system that contains a directory."""
-        ...
 
     def real_path(self, path: str) -> str:
         """Return the path of a directory with all links resolved."""
-        ...
 
 
 def write_whole(disk: Disk, fd: int, piece: Buffer, offset: int) -> None:

@@ -43,19 +43,15 @@ class Builder(Protocol):
     @property
     def position(self) -> int:
         """Physical offset of the first record the builder needs after a stop; its work on earlier ones is on the device."""
-        ...
 
     def build(self, records: RawRecords) -> None:
         """Add the next records in log order; after an error, records are passed again from the same offset."""
-        ...
 
     def go_back(self, end: int) -> None:
         """Remove what was built from records at and after the log's end, after a truncation or at a start."""
-        ...
 
     def skip(self, start: int, end: int) -> None:
         """Note that the log from `start` to `end` was deleted before it could be read; records from `end` on follow."""
-        ...
 
 
 class LogFollower(Derived):

@@ -32,15 +32,12 @@ from cometmq.store.whole_records import walk_of
 
 logger = logging.getLogger(__name__)
 
-LOOKED_MAX = (
-    800  # Entries of one read: as many as a filter examines (maxFilterMessageSize of RocketMQ).
-)
+# Entries of one read: as many as a filter examines (maxFilterMessageSize of RocketMQ).
+LOOKED_MAX = 800
 # Bytes of the log per run of bad entries: a log file of the default size.
 WALKED_MAX = 1 << 30
-LINES_MAX = (
-    # Per process, for entries that could not be written; a written one is logged once anyway.
-    200
-)
+# Per process, for entries that could not be written; a written one is logged once anyway.
+LINES_MAX = 200
 _CHUNK_SIZE = 1 << 20
 _STEP = 4096  # Entries per read while searching the next good one.
 

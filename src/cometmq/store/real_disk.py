@@ -8,7 +8,7 @@ import os
 
 from cometmq.kernel import begin_writing
 from cometmq.store.disk import Buffer, Space
-from cometmq.store.page_lock import Unlock, lock_pages
+from cometmq.store.page_lock import lock_pages
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _ZEROS = bytes(1 << 20)
@@ -38,16 +38,17 @@ class RealDisk:
         """Return the time of the file's last write, ms since 1970."""
         return os.fstat(fd).st_mtime_ns // 1_000_000
 
-    def resize(self, fd: int, size: int) -> None:
-        """Set the size of a file."""
-        os.ftruncate(fd, size)
-
     def allocate(self, fd: int, size: int) -> None:
         """Allocate the blocks of the first `size` bytes of a file (posix_fallocate)."""
         os.posix_fallocate(fd, 0, size)
 
-    # Without a Python frame, because each single send calls it.
+    # As they are, without a Python frame: each single send calls the first one.
     pwrite = staticmethod(os.pwrite)
+    resize = staticmethod(os.ftruncate)
+    rename = staticmethod(os.replace)
+    unlink = staticmethod(os.unlink)
+    remove_directory = staticmethod(os.rmdir)
+    lock_pages = staticmethod(lock_pages)
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
         """Read at an offset; return fewer bytes only at the end of the file."""
@@ -141,10 +142,6 @@ class RealDisk:
             mapped.madvise(mmap.MADV_RANDOM)
         return memoryview(mapped)
 
-    def lock_pages(self, fd: int, size: int) -> Unlock:
-        """Lock a file's pages in memory until the returned function is called."""
-        return lock_pages(fd, size)
-
     def lock(self, fd: int) -> bool:
         """Lock byte 0, as Java's FileChannel.tryLock(0, 1) does; return False if another process holds it."""
         try:
@@ -177,10 +174,6 @@ class RealDisk:
             self.make_directory(parent)
         os.makedirs(path, mode=0o700, exist_ok=True)  # noqa: PTH103  # as above
 
-    def remove_directory(self, path: str) -> None:
-        """Remove an empty directory."""
-        os.rmdir(path)  # noqa: PTH106  # as above
-
     def sync_directory(self, path: str) -> None:
         """Sync a directory's names to the device."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -188,14 +181,6 @@ class RealDisk:
             os.fsync(fd)
         finally:
             os.close(fd)
-
-    def rename(self, source: str, target: str) -> None:
-        """Rename a file, replacing an existing target."""
-        os.replace(source, target)  # noqa: PTH105  # as above
-
-    def unlink(self, path: str) -> None:
-        """Remove a file from its directory; its content stays until the last descriptor is closed."""
-        os.unlink(path)  # noqa: PTH108  # as above
 
     def space(self, path: str) -> Space:
         """Return the used and the available bytes, and the available inodes, of a directory's file system."""
