@@ -18,10 +18,12 @@ mode is PERMISSIVE and all topics are archived.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
+
+from pyarrow.fs import FileInfo
 
 from cometmq.model.errors import SettingsError
 from cometmq.offline.archive_files import (
@@ -482,20 +484,31 @@ def _keep_queues(folder: StoreFolder, target: StoreFolder) -> None:
         write_whole(target, QUEUES_FILE, json.dumps(content).encode())
 
 
+def topic_files(
+    source: StoreFolder, topics: Sequence[str] = ()
+) -> Iterator[tuple[str, FileInfo]]:
+    """Yield (topic, file) for the files in the folders of topics of an archive (none named: of all), sorted by path.
+
+    The topic of damaged bytes is `archive_files.NONE`.
+    """
+    for folder in source.entries(source.root):
+        name = folder.base_name.removeprefix("topic=")
+        if name == folder.base_name or (topics and unquote(name) not in topics):
+            continue
+        for day in source.entries(folder.path):
+            for file in source.entries(day.path):
+                yield unquote(name), file
+
+
 def parquet_files(
     source: StoreFolder, topics: Sequence[str] = ()
 ) -> list[tuple[int, int, str]]:
     """Return (first physical offset, end, path) of the Parquet files in a log's archive, sorted; no `topics`: all."""
     found = []
-    for topic in source.entries(source.root):
-        name = topic.base_name.removeprefix("topic=")
-        if name == topic.base_name or (topics and unquote(name) not in topics):
-            continue
-        for day in source.entries(topic.path):
-            for file in source.entries(day.path):
-                lo, _, hi = file.base_name.removesuffix(".parquet").partition("-")
-                if lo.isdigit() and hi.isdigit():
-                    found.append((int(lo), int(hi), file.path))
+    for _, file in topic_files(source, topics):
+        lo, _, hi = file.base_name.removesuffix(".parquet").partition("-")
+        if lo.isdigit() and hi.isdigit():
+            found.append((int(lo), int(hi), file.path))
     return sorted(found)
 
 

@@ -5,7 +5,6 @@ If an archive has raw records, its readers decode these instead of the columns b
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cometmq.model.errors import CodecError, SettingsError, StoreDamaged
-from cometmq.offline.archive import kept_queues, read_manifest
+from cometmq.offline.archive import kept_queues, read_manifest, topic_files
 from cometmq.offline.archive_files import NONE
 from cometmq.offline.columns.names import RAW_RECORD
 from cometmq.offline.columns.pieces import contents, same
@@ -23,8 +22,6 @@ from cometmq.offline.folder import StoreFolder
 from cometmq.offline.rows import RowRules, record_batches
 from cometmq.offline.scan import SoundRecords
 from cometmq.offline.topic_manifest import read_topic_manifest
-
-_TOPIC = "topic="
 
 
 class MessageFile(NamedTuple):
@@ -37,17 +34,10 @@ class MessageFile(NamedTuple):
 
 def message_files(place: str, topics: Sequence[str] = ()) -> Iterator[MessageFile]:
     """Yield an archive's Parquet files of some topics (none named: all), sorted by path, without those of damaged bytes."""
-    source = StoreFolder(place)
-    for folder in source.entries(source.root):
-        topic = unquote(folder.base_name.removeprefix(_TOPIC))
-        if not folder.base_name.startswith(_TOPIC) or topic == NONE:
-            continue
-        if topics and topic not in topics:
-            continue
-        for day in source.entries(folder.path):
-            for file in source.entries(day.path):
-                if file.base_name.endswith(".parquet") and not file.base_name.startswith("."):
-                    yield MessageFile(file.path, topic, file.size)
+    for topic, file in topic_files(StoreFolder(place), topics):
+        is_whole = file.base_name.endswith(".parquet") and not file.base_name.startswith(".")
+        if topic != NONE and is_whole:
+            yield MessageFile(file.path, topic, file.size)
 
 
 def file_batches(

@@ -22,7 +22,7 @@ Moment = datetime | int
 """A time: with a time zone, or ms since 1970."""
 
 
-def read_store(
+def read(
     path: str | os.PathLike[str] | StoreFolder,
     *,
     topics: Sequence[str] = (),
@@ -33,7 +33,33 @@ def read_store(
     mode: str = "PERMISSIVE",
     with_deleted: bool = False,
 ) -> pa.RecordBatchReader:
-    """Return a lazy Arrow reader of a store's messages; `cometmq.offline.read` describes arguments and errors."""
+    """Read the messages of a store's log as Arrow batches, in log order; a broker may have the store open.
+
+    Batches are read lazily. A batch has at most 8,192 rows from at most 8 MiB of the log (64 MiB if it is not on this
+    machine), or the messages of one larger record or stored batch; with at most 64 MiB of decompressed bodies plus one
+    body.
+
+    Args:
+        path: The store directory (storePathRootDir), also Java's: a path, a URI of pyarrow's file systems, or a
+            `StoreFolder` if the log is elsewhere (storePathCommitLog).
+        topics: Only these topics; empty for all.
+        queues: Only queues with these ids; empty for all.
+        start: Only messages stored at or after this time: a `datetime` with a time zone, or ms since 1970.
+        end: Only messages stored before this time.
+        columns: Names from docs/spark/schema.md, `storeFile`, `valid` or `rawRecord`; empty for all but the last.
+        mode: Handling of most damage: "PERMISSIVE" warns and returns a row with `valid` false (with `topics` or
+            `queues` not for bytes that are no record or readable batch), "DROPMALFORMED" only warns, "FAILFAST" raises.
+        with_deleted: Include messages of deleted topics whose records are still in the log. By default they are left
+            out, as far as the queue files show which they are.
+
+    Returns:
+        A reader of the batches.
+
+    Raises:
+        SettingsError: An argument has a wrong value.
+        StoreDamaged: There is no readable store, or there is damage; in other modes than "FAILFAST" only rarely.
+        OSError: A file cannot be read.
+    """
     for name, given in (("topics", topics), ("columns", columns)):
         if isinstance(given, str):
             raise SettingsError(

@@ -22,9 +22,10 @@ from cometmq.kernel.wanted import KEY
 from cometmq.model.text import plural
 from cometmq.offline.findings import Findings
 from cometmq.offline.found import FoundStore
-from cometmq.offline.index_shape import find_shape, read_slots
+from cometmq.offline.index_shape import find_shape
 from cometmq.store.disk import Disk, opened
 from cometmq.store.index_file import blank_slots
+from cometmq.store.index_slots import EntryReader, read_slots
 
 _WRONG_SIZE = "its size is not that of an index file"
 _PIECE_ENTRIES = 4096  # About as many as a piece of the log requires.
@@ -226,7 +227,7 @@ def file_keys(disk: Disk, path: str, findings: Findings, *, is_clean: bool) -> I
             if used != header.slots_used:
                 what = f"its header has {header.slots_used} slots in use, but {used} are in use"
                 findings.add("index", path, what, is_error=is_clean)
-            if read_slots(disk, fd, shape) != slots:
+            if read_slots(EntryReader(disk, fd, shape), shape) != slots:
                 what = "its slots do not point to their newest entries"
                 findings.add("index", path, what, is_error=is_clean)
 

@@ -5,8 +5,6 @@ entry is that of the first record and its slot leads to an entry of that slot; o
 record is preferred. A file without entries may get any. (Zeros look like a first entry if the log begins at 0.)
 """
 
-import sys
-from array import array
 from collections.abc import Iterator
 
 from cometmq.codec.index_file import (
@@ -16,12 +14,11 @@ from cometmq.codec.index_file import (
     INDEX_SLOT_SIZE,
     SLOTS_DEFAULT,
     IndexHeader,
-    decode_entry,
-    entry_position,
     slot_position,
 )
 from cometmq.store.disk import Disk
 from cometmq.store.index_file import IndexShape
+from cometmq.store.index_slots import EntryReader
 from cometmq.store.zeros import is_zeros
 
 _PIECE_SIZE = 1 << 20
@@ -79,15 +76,14 @@ def _last_byte(disk: Disk, fd: int) -> int:
 
 
 def _ends(disk: Disk, fd: int, header: IndexHeader, shape: IndexShape) -> bool:
-    place = entry_position(header.index_count - 1, shape.slots)
-    last = decode_entry(disk.pread(fd, INDEX_ENTRY_SIZE, place))
+    last = EntryReader(disk, fd, shape).entry(header.index_count - 1)
     return last.physical_offset == header.end_offset
 
 
 def _fits(disk: Disk, fd: int, header: IndexHeader, shape: IndexShape) -> bool:
     """Return whether the first entry, and the newest entry of its slot, are plausible."""
-    content = disk.pread(fd, INDEX_ENTRY_SIZE, entry_position(1, shape.slots))
-    first = decode_entry(content)
+    reader = EntryReader(disk, fd, shape)
+    first = reader.entry(1)
     if first.key_hash < 0 or first.previous or first.seconds:
         return False
     if first.physical_offset != header.begin_offset:
@@ -96,13 +92,4 @@ def _fits(disk: Disk, fd: int, header: IndexHeader, shape: IndexShape) -> bool:
     newest = int.from_bytes(disk.pread(fd, INDEX_SLOT_SIZE, slot_position(slot)))
     if not 0 < newest < header.index_count:
         return False
-    content = disk.pread(fd, INDEX_ENTRY_SIZE, entry_position(newest, shape.slots))
-    return decode_entry(content).key_hash % shape.slots == slot
-
-
-def read_slots(disk: Disk, fd: int, shape: IndexShape) -> "memoryview[int]":
-    """Return all slots of an index file, each the number of its newest entry (0 if it has none)."""
-    values = array("i", disk.pread(fd, shape.slots * INDEX_SLOT_SIZE, INDEX_HEADER_SIZE))
-    if sys.byteorder == "little":
-        values.byteswap()
-    return memoryview(values)
+    return reader.entry(newest).key_hash % shape.slots == slot

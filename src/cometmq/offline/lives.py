@@ -12,9 +12,8 @@ to any other offset is damage: then two records of one life claim one place.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
-from typing import Generic, Protocol, TypeVar
 
 from cometmq.codec.queue_entry import BLANK_SIZE, GAP_CODE, QUEUE_ENTRY
 from cometmq.codec.record import Record
@@ -28,10 +27,8 @@ from cometmq.store.queue_loading import LoadedQueue, QueueLoader
 from cometmq.store.queue_table import QueueTable
 from cometmq.store.stored_record import places_of
 
-_ENTRIES_READ = (
-    # Searched for the first one that stands for a message; those before it are of lost ones.
-    3200
-)
+# Searched for the first one that stands for a message; those before it are of lost ones.
+_ENTRIES_READ = 3200
 
 
 def queue_loader(store: FoundStore) -> tuple[QueueLoader, QueueFiles]:
@@ -40,6 +37,19 @@ def queue_loader(store: FoundStore) -> tuple[QueueLoader, QueueFiles]:
     files = QueueFiles(store.disk, root, store.settings.queue_entries_per_file)
     queues = ConsumeQueues(QueueTable(), files, read_only=True)
     return QueueLoader(store.disk, queues), files
+
+
+def loaded_queues(store: FoundStore) -> tuple[list[LoadedQueue], QueueFiles]:
+    """Load a store's queues, without changing their files, and return these as well.
+
+    Raises:
+        StoreDamaged: A queue file has a wrong size.
+        OSError: The disk failed.
+    """
+    loader, files = queue_loader(store)
+    loaded = loader.load(log_start=store.log.chain.start, dispatched=None)
+    loader.check_sizes()
+    return loaded, files
 
 
 def first_entry(store: FoundStore, loaded: LoadedQueue, files: QueueFiles) -> FirstEntry | None:
@@ -86,14 +96,10 @@ def known_queues(store: FoundStore) -> KnownQueues | None:
     Raises:
         OSError: The disk failed.
     """
-    loader, files = queue_loader(store)
-    start = store.log.chain.start
     try:
-        loaded = loader.load(log_start=start, dispatched=None)
-        loader.check_sizes()
+        return queues_of(store, *loaded_queues(store))
     except StoreDamaged:
         return None
-    return queues_of(store, loaded, files)
 
 
 def queues_of(
@@ -127,62 +133,56 @@ def queues_of(
 # --- lives in the log
 
 
-class LoggedRun(Protocol):
-    """Entries of one queue with consecutive offsets, from one part of the log."""
+@dataclass(frozen=True)
+class WrittenRun:
+    """A description of consecutive entries of a queue.
 
-    @property
-    def topic(self) -> str:
-        """Topic of the queue."""
+    Attributes:
+        first: Queue offset of the first entry.
+        end: Queue offset after the last entry.
+        place: Physical offset of the first entry's record.
+        size: Size of that record in bytes.
+        last_place: Physical offset of the last entry's record; -1 if unknown.
+        is_named: Whether messages list the queue in INNER_MULTI_DISPATCH, besides their own; False for light queues.
+    """
 
-    @property
-    def queue_id(self) -> int:
-        """Queue id."""
+    topic: str
+    queue_id: int
+    first: int
+    end: int
+    place: int
+    size: int
+    last_place: int = -1
+    is_named: bool = False
 
-    @property
-    def first(self) -> int:
-        """Queue offset of the first entry."""
-
-    @property
-    def end(self) -> int:
-        """Queue offset after the last entry."""
-
-    @property
-    def place(self) -> int:
-        """Physical offset of the first record."""
-
-    @property
-    def last_place(self) -> int:
-        """Physical offset of the last record; less than `place` if unknown."""
-
-    @property
-    def is_named(self) -> bool:
-        """Whether messages list the queue in INNER_MULTI_DISPATCH, besides their own; False for light queues."""
-
-
-R = TypeVar("R", bound=LoggedRun)
+    def to_dict(self) -> dict[str, str | int]:
+        """Return the run as a dict for a manifest."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
-class QueueLives(Generic[R]):
+class QueueLives:
     """The runs of entries of one queue in log order: `living` ones, and `dead` ones of deleted topics of its name."""
 
-    living: list[R]
-    dead: list[R]
+    living: list[WrittenRun]
+    dead: list[WrittenRun]
 
 
-class _Life(Generic[R]):
+class _Life:
     """Consecutive runs of one queue, in log order, from its creation to its deletion, if it was deleted."""
 
     def __init__(self) -> None:
-        self.runs: list[R] = []
-        self.clash: tuple[R, R] | None = None
+        self.runs: list[WrittenRun] = []
+        self.clash: tuple[WrittenRun, WrittenRun] | None = None
 
     @property
     def end(self) -> int:
         return self.runs[-1].end if self.runs else 0
 
 
-def living_runs(runs: Iterable[R], known: KnownQueues | None = None) -> Iterator[QueueLives[R]]:
+def living_runs(
+    runs: Iterable[WrittenRun], known: KnownQueues | None = None
+) -> Iterator[QueueLives]:
     """Yield the runs of each queue, separated from runs of deleted topics of the same name.
 
     Args:
@@ -192,7 +192,7 @@ def living_runs(runs: Iterable[R], known: KnownQueues | None = None) -> Iterator
     Raises:
         StoreDamaged: Two records claim one queue offset, and no deletion of their topic between or after them is known.
     """
-    queues: list[list[_Life[R]]] = []
+    queues: list[list[_Life]] = []
     # Physical offset of a record after which the topic was deleted.
     floors: dict[str, int] = {}
     ordered = sorted(runs, key=lambda run: (run.topic, run.queue_id, run.place))
@@ -212,8 +212,8 @@ def living_runs(runs: Iterable[R], known: KnownQueues | None = None) -> Iterator
         yield QueueLives(last.runs, dead)
 
 
-def _lives(runs: Iterable[R]) -> list[_Life[R]]:
-    lives: list[_Life[R]] = [_Life()]
+def _lives(runs: Iterable[WrittenRun]) -> list[_Life]:
+    lives: list[_Life] = [_Life()]
     for run in runs:
         if run.first < lives[-1].end:
             if run.first or run.is_named:
@@ -224,18 +224,18 @@ def _lives(runs: Iterable[R]) -> list[_Life[R]]:
     return lives
 
 
-def _is_over(last: LoggedRun, floors: Mapping[str, int], known: KnownQueues | None) -> bool:
+def _is_over(last: WrittenRun, floors: Mapping[str, int], known: KnownQueues | None) -> bool:
     place = _last_place(last)
     if known is not None and known.is_dead(last.topic, last.queue_id, last.end - 1, place):
         return True
     return place < floors.get(last.topic, 0)
 
 
-def _last_place(run: LoggedRun) -> int:
+def _last_place(run: WrittenRun) -> int:
     return max(run.place, run.last_place)
 
 
-def _two_records(before: LoggedRun, after: LoggedRun) -> StoreDamaged:
+def _two_records(before: WrittenRun, after: WrittenRun) -> StoreDamaged:
     return StoreDamaged(
         f"two records of the log have the queue offset {after.first} of {after.topic}/{after.queue_id}: one at "
         f"physical offset {after.place}, another between {before.place} and {_last_place(before)}; `cometmq store "

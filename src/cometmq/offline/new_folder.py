@@ -1,6 +1,8 @@
-"""The directory of a store that is built elsewhere first and then renamed, so that it is complete or does not exist."""
+"""Directories that are built elsewhere first and then renamed, so that they are complete or do not exist."""
 
 import os
+import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from cometmq.model.errors import SettingsError
@@ -20,3 +22,13 @@ def put_in_place(out: str, to: str) -> None:
         Path(to).rmdir()
     Path(out).rename(to)
     RealDisk().sync_directory(str(Path(to).absolute().parent))
+
+
+def replace_folder(fresh: Path, place: Path) -> None:
+    """Rename a folder to the name of another one, if there is one; that is renamed to `.old` before, then deleted."""
+    old = place.with_name(place.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        place.rename(old)
+    fresh.rename(place)
+    shutil.rmtree(old, ignore_errors=True)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from cometmq.model.errors import SettingsError
 from cometmq.offline.choices import SPLIT_BYTES
 from cometmq.offline.conditions import STORE_TIME_MARGIN_MS
-from cometmq.offline.damage import Damage
 from cometmq.offline.folder import ListedFile, StoreFolder
 from cometmq.offline.log_end import end_by_time, fixed_end, present_end, used_files
-from cometmq.offline.scan import scan
+from cometmq.offline.scan import first_stored_ms
 from cometmq.offline.splits import Split, between, cut, joined
 
 Task = tuple[Split, ...]
@@ -97,7 +96,5 @@ def _in_time(
 
 def _is_before(folder: StoreFolder, file: ListedFile, time_ms: int) -> bool:
     """Return whether a file begins with a record that was stored before a time."""
-    for found in scan(folder, Split(file, file.start, file.start + 1)):
-        if not isinstance(found, Damage):
-            return bool(found.window.stored_ms()[0] < time_ms)
-    return False
+    stored_ms = first_stored_ms(folder, Split(file, file.start, file.start + 1))
+    return stored_ms is not None and stored_ms < time_ms

@@ -14,10 +14,9 @@ from cometmq.codec.record import PHYSICAL_OFFSET_AT, QUEUE_ID_AT
 from cometmq.model import flags
 from cometmq.offline.columns.window import Flags, Longs, RecordWindow
 from cometmq.offline.conditions import LEAST, MOST, STORE_TIME_MARGIN_MS, Conditions
-from cometmq.offline.damage import Damage
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.plan import Task
-from cometmq.offline.scan import scan
+from cometmq.offline.scan import first_stored_ms
 from cometmq.offline.splits import Split, joined
 
 PIECE_BYTES = 1 << 20  # Usual maximum excess at each end of a read by offset or time.
@@ -75,19 +74,12 @@ def _in_time(
 ) -> list[Split]:
     """Return the pieces that can hold records of these times, unless a clock was set back by more than a minute."""
 
-    def stored_ms(piece: Split) -> int | None:
-        """Return the store time of a piece's first record, ms since 1970; None if it has none."""
-        for found in scan(folder, piece):
-            if not isinstance(found, Damage):
-                return int(found.window.stored_ms()[0])
-        return None
-
     def is_from(piece: Split) -> int:
-        at = stored_ms(piece)
+        at = first_stored_ms(folder, piece)
         return at is None or at >= first_ms - STORE_TIME_MARGIN_MS
 
     def is_behind(piece: Split) -> int:
-        at = stored_ms(piece)
+        at = first_stored_ms(folder, piece)
         return at is not None and at > last_ms + STORE_TIME_MARGIN_MS
 
     begin, end = 0, len(pieces)

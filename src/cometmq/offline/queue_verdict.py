@@ -7,7 +7,7 @@ from cometmq.model.text import plural
 from cometmq.offline.findings import Findings
 from cometmq.offline.found import FoundStore
 from cometmq.offline.known_queues import QueueId
-from cometmq.offline.lives import its_record, queue_loader, queues_of
+from cometmq.offline.lives import its_record, loaded_queues, queues_of
 from cometmq.offline.queue_check import QueueCount, read_entries
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.queue_files import QueueFiles
@@ -31,9 +31,7 @@ class QueueVerdict:
         self._store = store
         self._findings = findings
         self._topics = topics
-        loader, self._files = queue_loader(store)
-        loaded = loader.load(log_start=store.log.chain.start, dispatched=None)
-        loader.check_sizes()
+        loaded, self._files = loaded_queues(store)
         self._known = queues_of(store, loaded, self._files)
         self._loaded = {QueueId(one.queue.topic, one.queue.queue_id): one for one in loaded}
 

@@ -12,8 +12,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,8 @@ from cometmq.offline.findings import Finding, OnFinding, warn
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.found import find_store, with_found_sizes
 from cometmq.offline.known_queues import FirstEntry, KnownQueues, QueueId
-from cometmq.offline.lives import living_runs
+from cometmq.offline.lives import WrittenRun, living_runs
+from cometmq.offline.new_folder import replace_folder
 from cometmq.offline.plan import Task, plan_tasks
 from cometmq.offline.queue_reader import QUEUES
 from cometmq.offline.queue_runs import ENTRY, EntryRun, QueueRuns
@@ -53,33 +53,6 @@ class RebuildTarget:
     file_size: int
     delay_levels_ms: tuple[int, ...]
     topics: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class WrittenRun:
-    """A description of consecutive entries of a queue.
-
-    Attributes:
-        first: Queue offset of the first entry.
-        end: Queue offset after the last entry.
-        place: Physical offset of the first entry's record.
-        size: Size of that record in bytes.
-        last_place: Physical offset of the last entry's record; -1 if unknown.
-        is_named: Whether messages list the queue in INNER_MULTI_DISPATCH, besides their own; False for light queues.
-    """
-
-    topic: str
-    queue_id: int
-    first: int
-    end: int
-    place: int
-    size: int
-    last_place: int = -1
-    is_named: bool = False
-
-    def to_dict(self) -> dict[str, str | int]:
-        """Return the run as a dict for a manifest."""
-        return asdict(self)
 
 
 def found_settings(
@@ -280,12 +253,7 @@ def install(root: str, target: RebuildTarget, *, disk: Disk | None = None) -> in
         for queue in queues:
             place = Path(root, QUEUES, queue.parent.name, queue.name)
             place.parent.mkdir(parents=True, exist_ok=True)
-            old = place.with_name(place.name + ".old")
-            shutil.rmtree(old, ignore_errors=True)
-            with suppress(FileNotFoundError):
-                place.rename(old)
-            queue.rename(place)
-            shutil.rmtree(old, ignore_errors=True)
+            replace_folder(queue, place)
         shutil.rmtree(target.root)
     finally:
         lock.release()

@@ -26,6 +26,7 @@ from cometmq.offline.columns.properties import PropertyColumn
 from cometmq.offline.columns.window import Longs, RecordWindow
 from cometmq.offline.damage import Damage
 from cometmq.offline.folder import StoreFolder
+from cometmq.offline.new_folder import replace_folder
 from cometmq.offline.plan import Task
 from cometmq.offline.scan import scan
 from cometmq.store.index import Index
@@ -135,11 +136,6 @@ def install_keys(root: str, out: str) -> None:
     lock = DirectoryLock(RealDisk(), root)
     lock.take()
     try:
-        old = Path(root, "index.old")
-        shutil.rmtree(old, ignore_errors=True)
-        if Path(root, INDEX).exists():
-            Path(root, INDEX).rename(old)
-        Path(out, INDEX).rename(Path(root, INDEX))
-        shutil.rmtree(old, ignore_errors=True)
+        replace_folder(Path(out, INDEX), Path(root, INDEX))
     finally:
         lock.release()

@@ -16,6 +16,7 @@ from cometmq.offline import rebuild_keys as keys
 from cometmq.offline.findings import Finding, Findings
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.folder_queues import known_queues_in
+from cometmq.offline.lives import WrittenRun
 from cometmq.offline.log_end import check_has_records, used_files
 from cometmq.offline.plan import Task, plan_tasks
 from cometmq.offline.queue_reader import QUEUES
@@ -130,7 +131,7 @@ class StoreRebuild:
             if len(row) == len(Finding._fields):
                 findings.append(Finding(*row))
             elif len(row) > 1:
-                written.append(queues.WrittenRun(*row))
+                written.append(WrittenRun(*row))
         known = known_queues_in(StoreFolder(self.root))
         entries = queues.finish(self.target, written, known)
         counts, out = {"queue entries": entries}, self.target.root

@@ -36,7 +36,7 @@ from cometmq.offline.columns.pieces import contents
 from cometmq.offline.findings import Finding
 from cometmq.offline.folder import LOG_NAME_DIGITS, StoreFolder
 from cometmq.offline.found import find_store
-from cometmq.offline.lives import queue_loader
+from cometmq.offline.lives import loaded_queues
 from cometmq.offline.log_end import present_end, used_files
 from cometmq.offline.new_folder import check_new, put_in_place
 from cometmq.offline.plan import plan_tasks
@@ -247,8 +247,7 @@ def _note_progress(out: str, settings: StoreSettings) -> None:
     """
     store = find_store(out, settings)
     try:
-        loader, _ = queue_loader(store)
-        loaded = loader.load(log_start=store.log.chain.start, dispatched=None)
+        loaded, _ = loaded_queues(store)
         name, count = 0, 0
         if store.index_paths:
             path = Path(store.index_paths[-1])

@@ -54,6 +54,14 @@ def scan(folder: StoreFolder, split: Split) -> Iterator[SoundRecords | Damage]:
         yield from walk.run()
 
 
+def first_stored_ms(folder: StoreFolder, split: Split) -> int | None:
+    """Return the store time of a split's first record, ms since 1970; None if it has none."""
+    for found in scan(folder, split):
+        if not isinstance(found, Damage):
+            return int(found.window.stored_ms()[0])
+    return None
+
+
 class SplitWalk:
     """One walk over one split (range of the log), usually reading at most `read_bytes` at once."""
 

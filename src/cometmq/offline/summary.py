@@ -5,13 +5,10 @@ from typing import NamedTuple
 from cometmq.codec.index_file import INDEX_HEADER_SIZE, decode_header
 from cometmq.codec.record import Record
 from cometmq.offline.found import FoundStore
+from cometmq.offline.lives import loaded_queues
 from cometmq.offline.log_scan import LogScan
-from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.disk import file_size, opened
 from cometmq.store.log_end import record_at
-from cometmq.store.queue_files import QueueFiles
-from cometmq.store.queue_loading import QueueLoader
-from cometmq.store.queue_table import QueueTable
 
 
 class QueueSummary(NamedTuple):
@@ -74,12 +71,7 @@ def summarize(store: FoundStore) -> Summary:
         OSError: The disk failed.
     """
     chain = store.log.chain
-    files = QueueFiles(
-        store.disk, f"{store.root}/consumequeue", store.settings.queue_entries_per_file
-    )
-    loader = QueueLoader(store.disk, ConsumeQueues(QueueTable(), files, read_only=True))
-    loaded = loader.load(log_start=chain.start, dispatched=None)
-    loader.check_sizes()
+    loaded, _ = loaded_queues(store)
     queues = [
         QueueSummary(
             one.queue.topic, one.queue.queue_id, one.queue.min_offset, one.queue.max_offset

@@ -12,6 +12,7 @@ from cometmq.model.queue import MessageQueue
 from cometmq.offline.archive_files import KEPT_VERSION, read_kept, write_whole
 from cometmq.offline.coverage import Queue, Range
 from cometmq.offline.folder import StoreFolder
+from cometmq.store.archive_mark import joined
 
 TOPICS_FILE = "_archive/topics.json"
 
@@ -29,14 +30,10 @@ class TopicManifest:
 
     def with_ranges(self, more: Iterable[tuple[MessageQueue, Range]]) -> "TopicManifest":
         """Return a manifest with additional, later ranges of queue offsets; adjacent or overlapping ones are joined."""
-        queues = {queue: list(ranges) for queue, ranges in self.queues.items()}
-        for queue, (lo, hi) in sorted(more):
-            ranges = queues.setdefault(queue, [])
-            if ranges and lo <= ranges[-1][1]:
-                ranges[-1] = ranges[-1][0], max(hi, ranges[-1][1])
-            else:
-                ranges.append((lo, hi))
-        return TopicManifest({queue: tuple(ranges) for queue, ranges in queues.items()})
+        queues = dict(self.queues)
+        for queue, added in more:
+            queues[queue] = tuple(joined([*queues.get(queue, ()), added]))
+        return TopicManifest(queues)
 
     def by_queue(self) -> dict[Queue, tuple[Range, ...]]:
         """Return the archived ranges of queue offsets by (topic, broker, queue id)."""

@@ -8,16 +8,15 @@ verify` uses one part, the Spark job one for each 128 MiB of a log file.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from cometmq.codec.fastjson import loads
-from cometmq.model.errors import CodecError, StoreDamaged
+from cometmq.model.errors import StoreDamaged
 from cometmq.offline.batch_check import judge_batches
+from cometmq.offline.config_table import config_table
 from cometmq.offline.findings import Finding, Findings
 from cometmq.offline.found import FoundStore
 from cometmq.offline.index_check import judge_index
 from cometmq.offline.log_scan import OnProgress
 from cometmq.offline.part_check import PartVerdict, check_part, whole
 from cometmq.offline.queue_verdict import QueueVerdict
-from cometmq.store.disk import read_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,9 @@ class StoreCheck:
         """Load the queues of the store; raises OSError if the disk fails."""
         self._store = store
         self._findings = Findings()
-        self._topics = _known_topics(store)
+        self._topics = frozenset(
+            config_table(store.disk, store.root, "topics.json", "topicConfigTable")
+        )
         self._queues = self._queue_verdict()
         self.has_queues = self._queues is not None
 
@@ -129,14 +130,3 @@ class StoreCheck:
             if found.begin is not None:
                 at = found.end
             yield found
-
-
-def _known_topics(store: FoundStore) -> frozenset[str]:
-    for name in ("topics.json", "topics.json.bak"):
-        try:
-            table = loads(read_file(store.disk, f"{store.root}/config/{name}"))
-        except (FileNotFoundError, CodecError):
-            continue
-        if isinstance(table, dict) and isinstance(table.get("topicConfigTable"), dict):
-            return frozenset(table["topicConfigTable"])
-    return frozenset()

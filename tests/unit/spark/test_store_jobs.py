@@ -13,6 +13,7 @@ from cometmq.model.errors import StoreDamaged, StoreLocked
 from cometmq.offline import rebuild, rebuild_keys
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.found import find_store
+from cometmq.offline.lives import WrittenRun
 from cometmq.offline.plan import plan_tasks
 from cometmq.offline.verify import verify
 from cometmq.store.index_file import IndexShape
@@ -177,8 +178,8 @@ def test_a_message_that_the_log_lost_is_a_gap_and_the_queue_goes_on(tmp_path):
 def test_two_records_in_one_place_are_refused(tmp_path):
     target = rebuild.RebuildTarget(str(tmp_path), 400, ())
     runs = [
-        rebuild.WrittenRun("t", 0, 0, 5, 0, 100),
-        rebuild.WrittenRun("t", 0, 4, 6, 500, 100),
+        WrittenRun("t", 0, 0, 5, 0, 100),
+        WrittenRun("t", 0, 4, 6, 500, 100),
     ]
     with pytest.raises(StoreDamaged, match="have the queue offset 4 of t/0"):
         rebuild.finish(target, runs)

@@ -128,12 +128,15 @@ def _files(settings: StoreReadSettings, _partition: StorePartition) -> Iterator[
     yield dict(zip(names, map(list, columns), strict=True))
 
 
+def _config_table(settings: StoreReadSettings, name: str, key: str) -> dict[str, Any]:
+    return config_table(disk_of(settings.folder), settings.folder.root, name, key)
+
+
 def _offsets(settings: StoreReadSettings, _partition: StorePartition) -> Iterator[Columns]:
+    table = _config_table(settings, "consumerOffset.json", "offsetTable")
     rows = [
         (*topic_group.rpartition("@")[::2], int(queue_id), int(offset))
-        for topic_group, queues in config_table(
-            settings.folder, "consumerOffset.json", "offsetTable"
-        ).items()
+        for topic_group, queues in table.items()
         for queue_id, offset in queues.items()
     ]
     yield {
@@ -145,7 +148,7 @@ def _offsets(settings: StoreReadSettings, _partition: StorePartition) -> Iterato
 
 
 def _topics(settings: StoreReadSettings, _partition: StorePartition) -> Iterator[Columns]:
-    topics = list(config_table(settings.folder, "topics.json", "topicConfigTable").values())
+    topics = list(_config_table(settings, "topics.json", "topicConfigTable").values())
     yield {
         "topic": [each.get("topicName") for each in topics],
         "readQueues": [each.get("readQueueNums") for each in topics],

@@ -13,8 +13,9 @@ from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import as_given, in_quotes
+from cometmq.offline.lives import WrittenRun
 from cometmq.offline.queue_runs import ENTRY, EntryRun, is_place
-from cometmq.offline.rebuild import RebuildTarget, WrittenRun, finish, write_run
+from cometmq.offline.rebuild import RebuildTarget, finish, write_run
 from cometmq.spark.store.schema import VIEWS
 
 _NEEDED = ("topic", "queueId", "queueOffset", "entries")

@@ -1,0 +1,1 @@
+from cometmq.offline.arrow_reader import read as read
