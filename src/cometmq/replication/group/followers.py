@@ -8,9 +8,8 @@ from cometmq.replication.group.history import History, shared_end
 from cometmq.replication.group.messages import Append, AppendAnswer, Membership, Restart
 from cometmq.replication.group.timing import GroupTiming
 
-_NEVER = (
-    -1
-)  # Term that no log has: what a shortened history says of the bytes before its first row.
+# Term that no log has: what a shortened history says of the bytes before its first row.
+_NEVER = -1
 
 
 @dataclass(slots=True)
@@ -127,9 +126,8 @@ class Followers:
         if progress.is_probing:
             progress.is_probing, progress.next = False, progress.matched
         elif answer.stamp > progress.sent_stamp:
-            progress.next = (
-                progress.matched
-            )  # What was sent before the answered beat and is missing got lost.
+            # What was sent before the answered beat and is missing got lost.
+            progress.next = progress.matched
         progress.next = max(progress.next, progress.matched)
 
     def _rewind(self, progress: FollowerProgress, answer: AppendAnswer) -> None:

@@ -13,7 +13,7 @@ first a `welcome`, or a `refusal` before it closes the connection. Then the one 
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from struct import Struct
 from typing import Any
@@ -106,9 +106,9 @@ class GroupFrames:
             )
 
 
-def encode_frame(fields: Mapping[str, Any], content: Content = b"") -> list[Content]:
-    """Return the parts of a frame with these fields of the header."""
-    return _frame(orjson.dumps(fields), content)
+def encode_frame(header: Mapping[str, Any], content: Content = b"") -> list[Content]:
+    """Return the parts of a frame with this header."""
+    return _frame(orjson.dumps(header), content)
 
 
 def _frame(header: bytes, content: Content) -> list[Content]:
@@ -128,15 +128,16 @@ def decode_message(frame: GroupFrame, sender: str) -> Message:
     Raises:
         CodecError: It is of an unknown type, of another sender, or contradicts itself.
     """
-    decode = _DECODERS.get(frame.type)
-    if decode is None:
+    kind = _KINDS.get(frame.type)
+    if kind is None:
         raise CodecError(f"frames of the type {frame.type} are unknown")
-    fields = frame.header.member("message")
-    if fields.text("sender") != sender:
-        raise CodecError(f"a message of {fields.text('sender')} came from {sender}")
-    message = decode(fields, sender)
+    given = frame.header.member("message")
+    if given.text("sender") != sender:
+        raise CodecError(f"a message of {given.text('sender')} came from {sender}")
+    message = kind(sender, *(read(given, name) for name, read in _FIELDS[kind]))
     if not isinstance(message, Append):
         return message
+    _check_part(message)
     if message.end - message.begin != len(frame.content):
         raise CodecError(
             f"a part of {message.end - message.begin} bytes has {len(frame.content)}"
@@ -151,54 +152,20 @@ def _offset(fields: JsonObject, key: str) -> int:
     return value
 
 
-def _vote_request(of: JsonObject, sender: str) -> VoteRequest:
-    return VoteRequest(
-        sender, _offset(of, "term"), _offset(of, "last_term"), _offset(of, "end"),
-        of.flag("is_pre"), of.flag("is_forced"),
-    )  # fmt: skip
-
-
-def _vote_answer(of: JsonObject, sender: str) -> VoteAnswer:
-    return VoteAnswer(
-        sender,
-        _offset(of, "term"),
-        of.flag("is_pre"),
-        of.flag("is_granted"),
-        of.flag("is_sure"),
-    )
-
-
-def _append(of: JsonObject, sender: str) -> Append:
-    begin, end = _offset(of, "begin"), _offset(of, "end")
-    terms = _rows(of, "terms", _term)
-    memberships = _rows(of, "memberships", _membership)
-    for rows in (terms, memberships):
+def _check_part(part: Append) -> None:
+    begin, end = part.begin, part.end
+    for rows in (part.terms, part.memberships):
         is_right = not rows or (rows[0].start == begin and rows[-1].start < end)
-        if begin > end or not is_right or (begin < end and not terms):
+        if begin > end or not is_right or (begin < end and not part.terms):
             raise CodecError(f"the part from {begin} to {end} has terms of other offsets")
-    return Append(
-        sender, _offset(of, "term"), _offset(of, "stamp"), begin, end, of.int64("before"),
-        _offset(of, "commit"), _offset(of, "seen_run"), terms, memberships,
-    )  # fmt: skip
 
 
-def _restart(of: JsonObject, sender: str) -> Restart:
-    return Restart(
-        sender, _offset(of, "term"), _offset(of, "stamp"), _offset(of, "begin"),
-        _rows(of, "terms", _term), _rows(of, "memberships", _membership),
-    )  # fmt: skip
+def _terms(of: JsonObject, key: str) -> tuple[Row[int], ...]:
+    return _rows(of, key, _number)
 
 
-def _append_answer(of: JsonObject, sender: str) -> AppendAnswer:
-    return AppendAnswer(
-        sender, _offset(of, "term"), _offset(of, "stamp"), of.flag("is_matching"),
-        _offset(of, "matched"), _offset(of, "stable"), _offset(of, "run"), _offset(of, "end"),
-        _rows(of, "terms", _term),
-    )  # fmt: skip
-
-
-def _take_over(of: JsonObject, sender: str) -> TakeOver:
-    return TakeOver(sender, _offset(of, "term"))
+def _memberships(of: JsonObject, key: str) -> tuple[Row[Membership], ...]:
+    return _rows(of, key, _membership)
 
 
 def _rows(of: JsonObject, key: str, decode: Callable[[Any], Any]) -> tuple[Row[Any], ...]:
@@ -221,9 +188,6 @@ def _number(value: object) -> int:
     return value
 
 
-_term = _number
-
-
 def _membership(value: object) -> Membership:
     fields = JsonObject(value, "membership")
     voters, learners = fields.texts("voters"), fields.texts("learners")
@@ -232,19 +196,29 @@ def _membership(value: object) -> Membership:
     return Membership(voters, learners)
 
 
-_DECODERS: Mapping[str, Callable[[JsonObject, str], Message]] = {
-    "voteRequest": _vote_request,
-    "voteAnswer": _vote_answer,
-    "append": _append,
-    "restart": _restart,
-    "appendAnswer": _append_answer,
-    "takeOver": _take_over,
+_KINDS: Mapping[str, type[Message]] = {
+    "voteRequest": VoteRequest,
+    "voteAnswer": VoteAnswer,
+    "append": Append,
+    "restart": Restart,
+    "appendAnswer": AppendAnswer,
+    "takeOver": TakeOver,
 }
-_NAMES: Mapping[type, str] = {
-    VoteRequest: "voteRequest",
-    VoteAnswer: "voteAnswer",
-    Append: "append",
-    Restart: "restart",
-    AppendAnswer: "appendAnswer",
-    TakeOver: "takeOver",
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+# Numbers are offsets, terms and times, and only the term before the log's first byte may be negative.
+_READERS: Mapping[object, Callable[[JsonObject, str], Any]] = {
+    int: _offset,
+    bool: JsonObject.flag,
+    "before": JsonObject.int64,
+    "terms": _terms,
+    "memberships": _memberships,
+}
+# The fields in the header of a message, after `sender`, with their readers.
+_FIELDS = {
+    kind: [
+        (each.name, _READERS.get(each.name) or _READERS[each.type])
+        for each in fields(kind)
+        if each.name not in ("sender", "content")
+    ]
+    for kind in _NAMES
 }
