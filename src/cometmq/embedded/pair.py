@@ -271,6 +271,27 @@ class AsyncEmbedded:
         await self.close()
 
 
+class PairHolder:
+    """The addresses and the directory of an `AsyncEmbedded` that a subclass starts and closes."""
+
+    _pair: AsyncEmbedded
+
+    @property
+    def nameserver(self) -> str:
+        """Address of the nameserver, "host:port", for clients, of a `Virtual` within `run`; empty before the start."""
+        return self._pair.nameserver
+
+    @property
+    def broker(self) -> str:
+        """Address of the broker, "host:port"; empty before the start."""
+        return self._pair.broker
+
+    @property
+    def data_dir(self) -> Path:
+        """Directory of the files of nameserver and broker; AssertionError for a temporary one before the start."""
+        return self._pair.data_dir
+
+
 async def start_nameserver(data_dir: Path, port: int) -> NameServer:
     """Start a nameserver on the running loop, with its file in a directory; port 0 selects a free one.
 
@@ -302,9 +323,8 @@ def _read_settings(given: Mapping[str, str | int | bool], port: int) -> BrokerSe
         "metricsExporterType": "PROM" if port else "DISABLE",
     }
     if "brokerIP1" not in given:
-        defaults["bindAddress"] = (
-            LOOPBACK  # Also in a container, where a broker's default is every address.
-        )
+        # Also in a container, where a broker's default is every address.
+        defaults["bindAddress"] = LOOPBACK
     layers = [Layer("embedded", _texts(defaults)), Layer("settings", _texts(given))]
     settings, warnings = settings_of(layers)
     for warning in warnings:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Self
 
 from cometmq.client.results import SendResult
-from cometmq.embedded.pair import AsyncEmbedded
+from cometmq.embedded.pair import AsyncEmbedded, PairHolder
 from cometmq.model.message import Message
 from cometmq.net.loop import run
 
 
-class Embedded:
+class Embedded(PairHolder):
     """A nameserver and a broker in a background thread, from `start` to `close` or in a `with` block.
 
     Args:
@@ -53,24 +53,9 @@ class Embedded:
         return repr(self._pair).replace(type(self._pair).__name__, type(self).__name__)
 
     @property
-    def nameserver(self) -> str:
-        """Address of the nameserver, for clients, "host:port"; empty before the start."""
-        return self._pair.nameserver
-
-    @property
-    def broker(self) -> str:
-        """Address of the broker, "host:port"; empty before the start."""
-        return self._pair.broker
-
-    @property
     def grpc_address(self) -> str:
         """Address for gRPC clients, "host:port"; empty before the start, and if there is none."""
         return self._pair.grpc_address
-
-    @property
-    def data_dir(self) -> Path:
-        """Directory of the files of nameserver and broker; AssertionError for a temporary one before the start."""
-        return self._pair.data_dir
 
     def start(self) -> None:
         """Start the nameserver and the broker; both accept clients when this returns. A second call: AssertionError.

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from cometmq.client.results import SendResult
-from cometmq.embedded.pair import AsyncEmbedded
+from cometmq.embedded.pair import AsyncEmbedded, PairHolder
 from cometmq.model.durations import duration_ms
 from cometmq.model.errors import SettingsError
 from cometmq.model.message import Message
@@ -29,7 +29,7 @@ from cometmq.net.virtual_loop import START_MS, VirtualLoop
 T = TypeVar("T")
 
 
-class Virtual:
+class Virtual(PairHolder):
     """A nameserver and a broker on an event loop under virtual time in the calling thread; a context manager.
 
     Args:
@@ -56,21 +56,6 @@ class Virtual:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.nameserver or 'not started'} {self.now_ms()} ms>"
-
-    @property
-    def nameserver(self) -> str:
-        """Address of the nameserver, "host:port", for clients that run within `run`; empty before the start."""
-        return self._pair.nameserver
-
-    @property
-    def broker(self) -> str:
-        """Address of the broker, "host:port"; empty before the start."""
-        return self._pair.broker
-
-    @property
-    def data_dir(self) -> Path:
-        """Directory of the files of nameserver and broker; AssertionError for a temporary one before the start."""
-        return self._pair.data_dir
 
     def now_ms(self) -> int:
         """Return the virtual time, ms since 1970."""
@@ -147,4 +132,4 @@ class Virtual:
         self.close()
 
 
-virtual = Virtual  # Reads better: `with cometmq.virtual() as mq`.
+virtual = Virtual  # Written as `with cometmq.virtual(seed=7) as mq:`.
