@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.inner.puts import InnerMessage, InnerPuts
 from cometmq.broker.inner.queue_cursor import QueueCursor
+from cometmq.broker.parts import Parts
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.lanes import Lanes
 from cometmq.broker.tables.long_polls import LongPolls
@@ -83,6 +84,11 @@ class HandBroker:
             counters=self.counters,
             on_written=self._written,
         )
+
+    @property
+    def parts(self) -> Parts:
+        """Itself: it has what its machines use of a broker's parts, under the same names."""
+        return cast("Parts", self)
 
     def _load_topics(self, more: Sequence[TopicConfig]) -> Topics:
         """The table as a start finds it, complete: what must be made first would be saved by a loop."""

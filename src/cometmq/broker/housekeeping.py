@@ -5,12 +5,8 @@ The job sleeps until some of this work is due, or until it is woken.
 
 from collections.abc import Sequence
 
-from cometmq.broker.counters.counters import Counters
-from cometmq.broker.tables.locks import QueueLocks
-from cometmq.broker.tables.long_polls import LongPolls
-from cometmq.broker.tables.members import Members
+from cometmq.broker.parts import LastingParts
 from cometmq.broker.tables.saving import Saver
-from cometmq.model.clock import Clock
 from cometmq.steps.runner import NEVER, KeptMachine
 
 PERIOD_SECONDS = 0.2  # Largest delay of the answer to a long poll that found nothing.
@@ -22,22 +18,14 @@ class Housekeeping:
     """The background job for a broker's periodic work."""
 
     def __init__(
-        self,
-        clock: Clock,
-        *,
-        polls: LongPolls,
-        counters: Counters,
-        members: Members,
-        locks: QueueLocks,
-        savers: Sequence[Saver],
-        save_seconds: float,
+        self, parts: LastingParts, *, savers: Sequence[Saver], save_seconds: float
     ) -> None:
         """`savers` are those of the tables whose unsaved changes are saved, at most every `save_seconds`."""
-        self._clock = clock
-        self._polls = polls
-        self._counters = counters
-        self._members = members
-        self._locks = locks
+        self._clock = parts.clock
+        self._polls = parts.polls
+        self._counters = parts.counters
+        self._members = parts.members
+        self._locks = parts.locks
         self._savers = savers
         self._save_seconds = save_seconds
         self._sample_at = self._expire_at = self._save_at = 0.0

@@ -356,11 +356,7 @@ class RunningRole:
     def _keep_house(self) -> None:
         base = self.ground.parts
         housekeeping = Housekeeping(
-            base.clock,
-            polls=base.polls,
-            counters=base.counters,
-            members=base.members,
-            locks=base.locks,
+            base,
             savers=(base.offsets.saver, base.topics.saver, base.groups.saver),
             save_seconds=self._settings.flush_offsets_interval_ms / 1000,
         )

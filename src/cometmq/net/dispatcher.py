@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import inf
 from operator import itemgetter
-from time import perf_counter_ns
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from cometmq.codec.remoting import Command, RawCommand
@@ -51,8 +52,8 @@ _named = (
 _TELLING_FAILED = "the callback after the answers of a read batch failed"
 
 
-# Called for each answered request: its code, its flag, the response code, and the nanoseconds it took.
-OnAnswered = Callable[[int, int, int, int], None]
+# Called for each answered request: its code, its flag, the response code, and the seconds it took.
+OnAnswered = Callable[[int, int, int, float], None]
 
 
 class Dispatcher:
@@ -61,6 +62,8 @@ class Dispatcher:
     Attributes:
         intake: Fast path that accepts requests as bytes before they are decoded; None if there is none.
         refused: Number of requests that were refused because too many of their connection, or of all, were waiting.
+        now: Returns monotonic seconds; the read batch sets it to that of its clock.
+        ends: Time (`now`) from which on `handle` puts requests of single handlers back; the read batch sets it.
     """
 
     def __init__(
@@ -77,6 +80,8 @@ class Dispatcher:
             world: Timers and threads for handlers that wait; None: those of the running loop.
             on_answered: Called for each answer that a single handler returns; batch handlers count theirs themselves.
         """
+        self.now: Callable[[], float] = monotonic
+        self.ends = inf
         self._on_answered = on_answered
         self._world = world
         self._waiting: set[StepsRun[Answer | None]] = set()
@@ -99,11 +104,8 @@ class Dispatcher:
         self._handlers, self._batches = table.handlers, table.batches
         self.intake = table.intake
 
-    def handle(self, reads: list[Read], is_over: Callable[[], bool]) -> None:
-        """Handle commands of many connections together; may put back some when a peer stops reading or time is up.
-
-        `is_over` returns whether time has run out; it is called before requests of single handlers.
-        """
+    def handle(self, reads: list[Read]) -> None:
+        """Handle commands of many connections together; may put back some when a peer stops reading or time is up (`ends`)."""
         self.handle_taken()
         batches = self._batches
         gathered: dict[BatchHandler, list[Read]] = {}
@@ -118,8 +120,8 @@ class Dispatcher:
                 # Most reads hold only sends or only acknowledgements and need no sorting.
                 gathered.setdefault(only, []).append(read)
                 continue
-            if not self._sort(commands, peer, gathered, is_over):
-                # Flush now: writing takes time as well, which `is_over` counts.
+            if not self._sort(commands, peer, gathered):
+                # Flush now: writing takes time as well, which counts.
                 peer.flush()
         for batch, some in gathered.items():
             run_batch(batch, some)
@@ -156,14 +158,13 @@ class Dispatcher:
         commands: list[RawCommand],
         peer: "Peer",
         gathered: dict[BatchHandler, list[Read]],
-        is_over: Callable[[], bool],
     ) -> bool:
         """Run a peer's single handlers, deliver answers, add other requests to `gathered`; return if any were added.
 
-        If, before a single handler, the peer has stopped reading or `is_over` returns True, the peer gets this request
-        and the rest back.
+        If, before a single handler, the peer has stopped reading or time is up, the peer gets this request and the rest
+        back.
         """
-        batches = self._batches
+        batches, handlers, now = self._batches, self._handlers, self.now()
         of_peer: dict[BatchHandler, list[RawCommand]] = {}
         latest: BatchHandler | None = None
         some: list[RawCommand] = []
@@ -176,12 +177,12 @@ class Dispatcher:
                 if batch is not latest:
                     latest, some = batch, of_peer.setdefault(batch, [])
                 some.append(command)
-            elif peer.state >= PAUSED or is_over():
+            elif peer.state >= PAUSED or now >= self.ends:
                 peer.put_back([command, *waiting])
                 break
             else:
-                handler = self._handlers.get(command[0], self._not_supported)
-                self.run(handler, _named(Command, command), peer)
+                handler = handlers.get(command[0]) or self._not_supported
+                now = self._run(handler, _named(Command, command), peer, now)
         for batch, some in of_peer.items():
             gathered.setdefault(batch, []).append((peer, some))
         return bool(of_peer)
@@ -194,7 +195,10 @@ class Dispatcher:
         Nothing is answered if handler or generator return None. If the connection closes, the answer is dropped, and
         the request goes on unless its steps raise ConnectionLost.
         """
-        began = perf_counter_ns()
+        self._run(handler, command, peer, self.now())
+
+    def _run(self, handler: Handler, command: Command, peer: "Peer", began: float) -> float:
+        """Do what `run` does for a request whose turn began at a time; return the time afterwards, when the next one begins."""
         try:
             if self._waiting:
                 self._check_room(peer)
@@ -202,9 +206,10 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001  The one place where errors become answers.
             outcome = answer_to_error(error, command[0])
         if outcome.__class__ is Answer:
-            self._answer(command, peer, began, outcome)
-        elif outcome is not None:
+            return self._answer(command, peer, began, outcome)
+        if outcome is not None:
             self._take_steps(outcome, command, peer, began)  # type: ignore[arg-type]
+        return self.now()
 
     def _not_supported(self, command: Command, peer: "Peer") -> Answer:
         """Refuse a request of a code without a handler; log the first one of DLedger, whose members repeat theirs for ever."""
@@ -231,23 +236,23 @@ class Dispatcher:
                 "are not answered yet; wait for answers before sending more",
             )
 
-    def _answer(
-        self, command: Command, peer: "Peer", began: int, answer: Answer | None
-    ) -> None:
-        if answer is None:
-            return
-        if self._on_answered is not None:
-            self._on_answered(command[0], command[1], answer[0], perf_counter_ns() - began)
+    def _answer(self, command: Command, peer: "Peer", began: float, answer: Answer) -> float:
+        """Answer a request and count it; return the time afterwards."""
         peer.answer(command, answer)
+        now = self.now()
+        if self._on_answered is not None:
+            self._on_answered(command[0], command[1], answer[0], now - began)
+        return now
 
     def _take_steps(
-        self, steps: Steps[Answer | None], command: Command, peer: "Peer", began: int
+        self, steps: Steps[Answer | None], command: Command, peer: "Peer", began: float
     ) -> None:
         """Run a handler's generator to its first wait, and the rest later; then answer, unless it returns None."""
         try:
             wait = next(steps)
         except StopIteration as end:
-            self._answer(command, peer, began, end.value)
+            if end.value is not None:
+                self._answer(command, peer, began, end.value)
             return
         except Exception as error:  # noqa: BLE001  As `run`.
             self._answer(command, peer, began, answer_to_error(error, command[0]))
@@ -264,7 +269,8 @@ class Dispatcher:
                 if peer.is_closed and isinstance(error, ConnectionLost):
                     return  # It was dropped because of that.
                 answer = answer_to_error(error, command[0])
-            self._answer(command, peer, began, answer)
+            if answer is not None:
+                self._answer(command, peer, began, answer)
 
         run = StepsRun(self._world, steps, ended)
         self._waiting.add(run)

@@ -402,17 +402,18 @@ class Peer(PeerEnd, ServedProtocol):
         """Queue the answer to a request unless that is one-way; an error if encoding fails. Dropped if closing."""
         if command[1] & ONEWAY:
             return
-        body = answer[3]
-        pieces = body if isinstance(body, list) else [body] if body else []
-        size = sum(map(len, pieces)) if pieces else 0
+        body, size = answer[3], 0
+        if body:
+            size = sum(map(len, body)) if body.__class__ is list else len(body)
         try:
             head = answer_head(command, answer, size)
         except Exception as error:  # noqa: BLE001  Must not affect other requests or connections.
-            head, pieces, size = answer_head(command, instead_of(error, command[0]), 0), [], 0
+            head, body, size = answer_head(command, instead_of(error, command[0]), 0), b"", 0
         if self.state >= CLOSING:
             return
         self._gathered.append(head)
-        self._gathered += pieces
+        if body:
+            self._gathered += body if isinstance(body, list) else (body,)
         self._gathered_size += len(head) + size
         if self._gathered_size > GATHER_SIZE_MAX or not self._is_gathering:
             self._send_or_gather()

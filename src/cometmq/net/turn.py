@@ -8,6 +8,7 @@ batches with a single small read, the next reads are handled immediately.
 
 import asyncio
 from collections import deque
+from math import inf
 from typing import TYPE_CHECKING
 
 from cometmq.kernel import TurnReads
@@ -58,10 +59,10 @@ class Turn(TurnReads["Peer"]):
         self.ahead_size = AHEAD_SIZE_MAX
         self._lone_turns = 0
         self._dispatcher = dispatcher
+        dispatcher.now = clock.monotonic
         self._clock = clock
         # Connections with requests left over; each batch serves a share of them.
         self._late: deque[Peer] = deque()
-        self._ends = 0.0  # Monotonic time in seconds when single handlers must stop.
         self._is_cut = False
         self._to_flush: list[Peer] = []
         self._count, self._pace = SHARE_MIN, PACE_MIN
@@ -131,19 +132,15 @@ class Turn(TurnReads["Peer"]):
         is_one = len(commands) == 1 and not (intake is not None and intake.count)
         if not (is_one and self._dispatcher.handle_one(commands, peer)):
             self._is_cut = False
-            self._ends = self._clock.monotonic() + SINGLE_SECONDS
-            self._dispatcher.handle([(peer, commands)], self._is_over)
-            if self._is_over():
+            self._handle_reads([(peer, commands)], SINGLE_SECONDS)
+            if self._clock.monotonic() >= self._dispatcher.ends:
                 self.lone_reads = 0  # Others may wait meanwhile.
         if peer.end_share():
             self.join(peer)
 
     def cut(self) -> None:
         """End the running batch early: connections were closed, whose memory is freed only in the next iteration."""
-        self._is_cut = True
-
-    def _is_over(self) -> bool:
-        return self._is_cut or self._clock.monotonic() >= self._ends
+        self._is_cut, self._dispatcher.ends = True, -inf
 
     def kept(self, size: int) -> None:
         """Count bytes that wait to be handled in a later batch."""
@@ -207,12 +204,16 @@ class Turn(TurnReads["Peer"]):
             self._dispatcher.handle_taken()
             return count
         seconds = SINGLE_SECONDS_OF_MANY if self.fresh else SINGLE_SECONDS
-        self._ends = self._clock.monotonic() + seconds
-        self._dispatcher.handle(reads, self._is_over)
+        self._handle_reads(reads, seconds)
         for peer, _ in reads:
             if peer.end_share():
                 self._late.append(peer)
         return count
+
+    def _handle_reads(self, reads: list[Read], seconds: float) -> None:
+        """Handle reads, but begin no single handlers after some seconds, nor once connections were closed (`cut`)."""
+        self._dispatcher.ends = -inf if self._is_cut else self._clock.monotonic() + seconds
+        self._dispatcher.handle(reads)
 
     def _gather(self, waiting: "deque[Peer]", count_max: int) -> tuple[list[Read], int]:
         """Offer requests to the fast path; return the reads, with what it did not take, and the number of requests."""

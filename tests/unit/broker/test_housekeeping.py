@@ -50,11 +50,7 @@ async def house(tmp_path):
         saver=Saver(files[0], lambda: lambda: str(next(numbers)), pool),
     )
     keeping = Housekeeping(
-        clock,
-        polls=made.polls,
-        counters=made.counters,
-        members=made.members,
-        locks=made.locks,
+        made,  # type: ignore[arg-type]  # It has the parts that are used.
         savers=(made.saver,),
         save_seconds=SAVE_SECONDS,
     )

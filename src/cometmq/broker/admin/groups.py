@@ -6,27 +6,24 @@ topic with an empty name).
 """
 
 from asyncio import Future
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from cometmq.broker.admin.attributes import altered
 from cometmq.broker.admin.topics import delete_topics
-from cometmq.broker.tables.groups import Groups
-from cometmq.broker.tables.members import Members
-from cometmq.broker.tables.offsets import Offsets
+from cometmq.broker.parts import Parts
 from cometmq.broker.tables.saving import saved
-from cometmq.broker.tables.topics import QUEUES_MAX, Topics
+from cometmq.broker.tables.topics import QUEUES_MAX
 from cometmq.codec.headers.console import CloneOffsetsRequest, CorrectionOffsetRequest
 from cometmq.codec.headers.topic import DeleteGroup
-from cometmq.model.codes import ResponseCode
+from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import check_group, check_group_of_clients, retry_topic
 from cometmq.model.text import as_given
 from cometmq.steps.steps import Steps
-from cometmq.store.message_store import MessageStore
 
 # GroupRetryPolicyType of RocketMQ 5.3.3: retries follow the delay levels, or EXPONENTIAL.
 _DELAY_LEVELS = "CUSTOMIZED"
@@ -36,20 +33,12 @@ AHEAD_OF_ALL = (1 << 63) - 1  # Long.MAX_VALUE: the compared group is behind all
 class GroupAdministration:
     """The administration of groups; `change`, `delete` and `forbid` are generators that may wait for the disk."""
 
-    def __init__(
-        self,
-        groups: Groups,
-        offsets: Offsets,
-        topics: Topics,
-        store: MessageStore,
-        copied: Callable[[str], Steps[None]] | None = None,
-    ) -> None:
-        """`copied` waits up to 4 s until the connected slaves know of a deletion; None if there can be no slaves."""
-        self._copied = copied
-        self._groups = groups
-        self._offsets = offsets
-        self._topics = topics
-        self._store = store
+    def __init__(self, parts: Parts) -> None:
+        self._copies = parts.table_copies
+        self._groups = parts.groups
+        self._offsets = parts.offsets
+        self._topics = parts.topics
+        self._store = parts.store
 
     def change(self, configs: Sequence[GroupConfig]) -> Steps[None]:
         """Create or change groups: all of them, or none if one is invalid.
@@ -104,8 +93,7 @@ class GroupAdministration:
             saving.append(self._topics.note_deleted_group(name, self._store.max_offset))
         saving.append(self._groups.delete(name, is_place_kept=not request.clean_offset))
         yield from saved(*saving)
-        if self._copied is not None:
-            yield from self._copied(name)
+        yield from self._copies.deleted(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, name)
         if left is not None:
             raise left
 
@@ -143,13 +131,11 @@ class GroupAdministration:
 class GroupComparison:
     """Compares and copies the offsets of groups."""
 
-    def __init__(
-        self, *, store: MessageStore, topics: Topics, offsets: Offsets, members: Members
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._offsets = offsets
-        self._members = members
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._topics = parts.topics
+        self._offsets = parts.offsets
+        self._members = parts.members
 
     def least_of_all(self, request: CorrectionOffsetRequest) -> dict[int, int]:
         """Return by queue id the smallest committed offset of groups in a topic, except the request's `filter_groups`.

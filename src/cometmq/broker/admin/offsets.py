@@ -5,9 +5,9 @@ Follows ConsumerManageProcessor and AdminBrokerProcessor of RocketMQ 5.3.3.
 
 from collections.abc import Mapping
 
-from cometmq.broker.tables.groups import Groups
-from cometmq.broker.tables.offsets import BEYOND_MAX, Offsets
-from cometmq.broker.tables.topics import QUEUES_MAX, Topics
+from cometmq.broker.parts import Parts
+from cometmq.broker.tables.offsets import BEYOND_MAX
+from cometmq.broker.tables.topics import QUEUES_MAX
 from cometmq.codec.headers.offset import (
     QueryConsumerOffset,
     QueueRequest,
@@ -27,13 +27,11 @@ NO_TIME_MS = -1
 class CommittedOffsets:
     """The committed offsets of groups, with the rules for groups without one."""
 
-    def __init__(
-        self, *, store: MessageStore, topics: Topics, groups: Groups, offsets: Offsets
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._offsets = parts.offsets
 
     def find(self, request: QueryConsumerOffset) -> Steps[int]:
         """Return the offset that a group committed in a queue; without one, 0 if the queue counts as new.

@@ -8,12 +8,7 @@ notified instead, as by brokers of 4.9. Follows AdminBrokerProcessor.resetOffset
 import logging
 from typing import NamedTuple
 
-from cometmq.broker.settings.broker_settings import BrokerSettings
-from cometmq.broker.tables.groups import Groups
-from cometmq.broker.tables.long_polls import LongPolls
-from cometmq.broker.tables.members import Members
-from cometmq.broker.tables.offsets import Offsets
-from cometmq.broker.tables.topics import Topics
+from cometmq.broker.parts import Parts
 from cometmq.codec.headers.console import ResetOffsetRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
@@ -21,7 +16,6 @@ from cometmq.model.names import check_group_of_clients
 from cometmq.model.queue import MessageQueue
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps, elsewhere
-from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 _TO_THE_END = -1  # As timestamp: the end of the queue.
@@ -37,25 +31,14 @@ class ResetResult(NamedTuple):
 class GroupResets:
     """The reset of a group's offsets, by the broker or by the group's members."""
 
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        offsets: Offsets,
-        members: Members,
-        polls: LongPolls,
-    ) -> None:
-        """Use `settings` to decide whether the broker or the members move a group."""
-        self._settings = settings
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._members = members
-        self._polls = polls
+    def __init__(self, parts: Parts) -> None:
+        self._settings = parts.settings
+        self._store = parts.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._offsets = parts.offsets
+        self._members = parts.members
+        self._polls = parts.polls
 
     def reset(self, request: ResetOffsetRequest) -> Steps[ResetResult]:
         """Reset a group's offsets, or with useServerSideResetOffset=false only return those to which members must move.

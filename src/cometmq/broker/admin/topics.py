@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from cometmq.broker.admin.attributes import altered, altered_by_text
-from cometmq.broker.tables.offsets import Offsets
+from cometmq.broker.parts import Parts
 from cometmq.broker.tables.saving import saved
 from cometmq.broker.tables.topic_limits import limits_of
 from cometmq.broker.tables.topic_policies import (
@@ -20,7 +20,7 @@ from cometmq.broker.tables.topic_policies import (
 )
 from cometmq.broker.tables.topics import QUEUES_MAX, Topics
 from cometmq.codec.headers.topic import CreateTopic
-from cometmq.model.codes import ResponseCode
+from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.names import check_topic, pop_retry_topic
 from cometmq.model.text import error_text
@@ -34,23 +34,12 @@ _PERM_BITS = 15
 class TopicAdministration:
     """The administration of topics: create, change, delete, find."""
 
-    def __init__(
-        self,
-        *,
-        topics: Topics,
-        offsets: Offsets,
-        store: MessageStore,
-        announce: Callable[[], Steps[None]],
-        copied: Callable[[str], Steps[None]] | None = None,
-    ) -> None:
-        """`announce` registers changes at the nameservers; waits up to 3 s until the reachable ones answer or fail.
-
-        `copied` waits up to 4 s until the connected slaves know of a deletion; None if there can be no slaves.
-        """
-        self._copied = copied
-        self._topics = topics
-        self._offsets = offsets
-        self._store = store
+    def __init__(self, parts: Parts, *, announce: Callable[[], Steps[None]]) -> None:
+        """`announce` registers changes at the nameservers; waits up to 3 s until the reachable ones answer or fail."""
+        self._copies = parts.table_copies
+        self._topics = parts.topics
+        self._offsets = parts.offsets
+        self._store = parts.store
         self._announce = announce
 
     def change(self, request: CreateTopic) -> Steps[None]:
@@ -152,8 +141,7 @@ class TopicAdministration:
         names = (*self._pop_retry_topics(name), name)
         saving, left = delete_topics(names, f"topic {name}", self._topics, self._store)
         yield from self._settled(*saving)
-        if self._copied is not None:
-            yield from self._copied(name)
+        yield from self._copies.deleted(RequestCode.GET_ALL_TOPIC_CONFIG, name)
         if left is not None:
             raise left
 

@@ -3,22 +3,20 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from cometmq.broker.tables.offsets import Offsets
-from cometmq.broker.tables.topics import Topics
+from cometmq.broker.parts import Parts
 from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.message_store import MessageStore
 
 
 class UnreadQueues:
     """A search for messages in queues that clients do not read, because their topic has fewer read queues."""
 
-    def __init__(self, *, store: MessageStore, topics: Topics, offsets: Offsets) -> None:
-        self._store = store
-        self._topics = topics
-        self._offsets = offsets
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._topics = parts.topics
+        self._offsets = parts.offsets
 
     def counts(self) -> Steps[Mapping[str, int]]:
         """Return the number of messages in unread queues per topic, without those that all groups of it have consumed.

@@ -157,11 +157,11 @@ class Counters:
         if self.is_quiet:
             self._wake()
 
-    def answered(self, code: int, flag: int, answer_code: int, time_ns: int) -> None:
+    def answered(self, code: int, flag: int, answer_code: int, seconds: float) -> None:
         """Count the answer to one request, and its duration; not for batch handlers, which count theirs themselves."""
         kind = (code, flag & ONEWAY, answer_code)
         for latencies in self._answered.get(kind) or self._places_of(*kind):
-            latencies.add(time_ns // 1_000)
+            latencies.add(int(seconds * _US))
 
     def _places_of(self, code: int, oneway: int, answer_code: int) -> tuple[Latencies, ...]:
         result = "oneway" if oneway else "success"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
 from cometmq.broker.inner.put_marks import PutMarks
-from cometmq.broker.inner.puts import InnerMessage, InnerPuts
+from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.inner.redelivery import (
     BATCH_COUNT_MAX,
     BATCH_SIZE_MAX,
@@ -21,16 +21,15 @@ from cometmq.broker.inner.redelivery import (
     put_deliverable,
     real_place,
 )
-from cometmq.broker.tables.topics import Topics
+from cometmq.broker.parts import Parts
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import Record, decode_record
-from cometmq.model.clock import Clock, seconds_until
+from cometmq.model.clock import seconds_until
 from cometmq.model.errors import CodecError, StoreError
 from cometmq.model.names import SCHEDULE_TOPIC
 from cometmq.steps.runner import NEVER
 from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
@@ -77,14 +76,7 @@ class DelayedDelivery:
     """The delivery of all delay levels; `on_delivered` is called when there may be an offset to save."""
 
     def __init__(
-        self,
-        delays_ms: Sequence[int],
-        delivered: DeliveredOffsets,
-        *,
-        store: MessageStore,
-        inner: InnerPuts,
-        topics: Topics,
-        clock: Clock,
+        self, parts: Parts, delays_ms: Sequence[int], delivered: DeliveredOffsets
     ) -> None:
         """`delays_ms` has the delay of each level, starting with level 1."""
         self._levels = [
@@ -92,10 +84,10 @@ class DelayedDelivery:
         ]
         self.on_delivered: Callable[[], None] = lambda: None
         self._delivered = delivered
-        self._store = store
-        self._inner = inner
-        self._topics = topics
-        self._clock = clock
+        self._store = parts.store
+        self._inner = parts.inner
+        self._topics = parts.topics
+        self._clock = parts.clock
         self._truncations = 0
         # Until when, and up to which offset of each level, messages are checked for an earlier delivery by another broker.
         self._doubt_until_ms = 0

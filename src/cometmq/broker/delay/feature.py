@@ -31,14 +31,7 @@ class DelayLevels(Feature):
             clock=parts.clock,
             log_end=(lambda: parts.store.max_offset) if parts.settings.is_elected else None,
         )
-        self._delivery = DelayedDelivery(
-            levels.delays_ms,
-            self._delivered,
-            store=parts.store,
-            inner=parts.inner,
-            topics=parts.topics,
-            clock=parts.clock,
-        )
+        self._delivery = DelayedDelivery(parts, levels.delays_ms, self._delivered)
         self._machines = Machines(parts.world, "delay levels")
         self.master_tables = (
             MasterTable(

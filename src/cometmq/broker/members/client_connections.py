@@ -3,10 +3,9 @@
 Follows ConsumerManageProcessor and AdminBrokerProcessor of RocketMQ 5.3.3.
 """
 
-from cometmq.broker.tables.groups import Groups
-from cometmq.broker.tables.members import Client, Members
+from cometmq.broker.parts import Parts
+from cometmq.broker.tables.members import Client
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
-from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 
@@ -14,10 +13,10 @@ from cometmq.model.errors import RequestError
 class ClientConnections:
     """The lookup of connected clients by group."""
 
-    def __init__(self, members: Members, groups: Groups, clock: Clock) -> None:
-        self._members = members
-        self._groups = groups
-        self._clock = clock
+    def __init__(self, parts: Parts) -> None:
+        self._members = parts.members
+        self._groups = parts.groups
+        self._clock = parts.clock
 
     def consumer_ids(self, group_name: str) -> list[str]:
         """Return the client ids of a consumer group's members; raise RequestError if it has none."""

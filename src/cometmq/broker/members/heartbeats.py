@@ -7,9 +7,8 @@ from collections.abc import Callable
 from itertools import chain
 from typing import NamedTuple
 
-from cometmq.broker.tables.groups import Groups
-from cometmq.broker.tables.members import Client, Members
-from cometmq.broker.tables.topics import Topics
+from cometmq.broker.parts import Parts
+from cometmq.broker.tables.members import Client
 from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
@@ -43,18 +42,11 @@ class HeartbeatResult(NamedTuple):
 class Heartbeats:
     """Enters the groups and subscriptions of a client's heartbeats into the tables of members."""
 
-    def __init__(
-        self,
-        members: Members,
-        groups: Groups,
-        topics: Topics,
-        *,
-        announce: Callable[[float], Steps[None]],
-    ) -> None:
+    def __init__(self, parts: Parts, *, announce: Callable[[float], Steps[None]]) -> None:
         """`announce` registers topics at the reachable nameservers, and waits at most so many seconds for them."""
-        self._members = members
-        self._groups = groups
-        self._topics = topics
+        self._members = parts.members
+        self._groups = parts.groups
+        self._topics = parts.topics
         self._announce = announce
 
     def take(

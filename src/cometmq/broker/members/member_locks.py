@@ -7,10 +7,8 @@ from asyncio import Future
 from typing import NamedTuple
 
 from cometmq.broker.members.heartbeats import check_client_id
-from cometmq.broker.tables.groups import Groups
-from cometmq.broker.tables.locks import QueueLocks
+from cometmq.broker.parts import Parts
 from cometmq.broker.tables.saving import saved
-from cometmq.broker.tables.topics import Topics
 from cometmq.codec.bodies.lock import LockRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
@@ -34,13 +32,11 @@ class LockResult(NamedTuple):
 class MemberLocks:
     """The service of locks of this broker's queues, which members of groups request."""
 
-    def __init__(
-        self, locks: QueueLocks, groups: Groups, topics: Topics, *, broker_name: str
-    ) -> None:
-        self._locks = locks
-        self._groups = groups
-        self._topics = topics
-        self._broker_name = broker_name
+    def __init__(self, parts: Parts) -> None:
+        self._locks = parts.locks
+        self._groups = parts.groups
+        self._topics = parts.topics
+        self._broker_name = parts.settings.broker_name
 
     def lock(self, request: LockRequest) -> LockResult | Steps[LockResult]:
         """Lock or renew requested queues, as `QueueLocks.lock` allows; return steps if new locks must be saved first.

@@ -56,7 +56,7 @@ class PopFeature(Feature):
         self._parts = parts
         self._journal = Journal(parts)
         self._check_points = self._journal.check_points
-        self._offsets = GroupOffsets(parts.offsets, parts.store, self._check_points)
+        self._offsets = GroupOffsets(parts, self._check_points)
         self._orders = Orders(parts)
         self._waiting = PopLongPolls(parts)
         self._revive = Revive(parts, journal=self._journal, waiting=self._waiting)

@@ -7,13 +7,12 @@ check points before it are flushed, or done; until then only `CheckPointTable` k
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import CheckPoint, CheckPointTable, Place
-from cometmq.broker.tables.offsets import Offsets
 from cometmq.codec.headers.pop import FROM_MIN
 from cometmq.model.names import is_retry_topic
 from cometmq.steps.steps import Steps, at_once_or_elsewhere, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.message_store import MessageStore
 
 
 class GroupOffsets:
@@ -23,12 +22,10 @@ class GroupOffsets:
         busy: Group, topic and queue of each pop that is reading; no other pop may read there.
     """
 
-    def __init__(
-        self, offsets: Offsets, store: MessageStore, check_points: CheckPointTable
-    ) -> None:
+    def __init__(self, parts: Parts, check_points: CheckPointTable) -> None:
         self.busy: set[Place] = set()
-        self._offsets = offsets
-        self._store = store
+        self._offsets = parts.offsets
+        self._store = parts.store
         self._check_points = check_points
 
     @property

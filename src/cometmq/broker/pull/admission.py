@@ -3,10 +3,7 @@
 Codes and most remarks are those of PullMessageProcessor of RocketMQ 5.3.3; `pull.pulls` calls the checks.
 """
 
-from cometmq.broker.settings.broker_settings import BrokerSettings
-from cometmq.broker.tables.groups import Groups
-from cometmq.broker.tables.members import Members
-from cometmq.broker.tables.topics import Topics
+from cometmq.broker.parts import Parts
 from cometmq.codec.bodies.heartbeat import BROADCASTING
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.model.codes import ResponseCode
@@ -23,13 +20,11 @@ _BY_BROKER, _BY_GROUP, _BY_TOPIC, _BY_BROADCAST, _BY_BOTH = "1", "2", "3", "4", 
 class PullAdmission:
     """The checks of pulls against settings, topics, groups and members."""
 
-    def __init__(
-        self, settings: BrokerSettings, *, topics: Topics, groups: Groups, members: Members
-    ) -> None:
-        self._settings = settings
-        self._topics = topics
-        self._groups = groups
-        self._members = members
+    def __init__(self, parts: Parts) -> None:
+        self._settings = parts.settings
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._members = parts.members
 
     def check_broker(self) -> None:
         """Raise RequestError unless the broker's permission allows reading."""

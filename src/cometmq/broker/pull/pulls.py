@@ -11,21 +11,13 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from cometmq.broker.counters.counters import Counters
 from cometmq.broker.loop.caller import Caller
-from cometmq.broker.loop.turns import Turns
+from cometmq.broker.parts import Parts
 from cometmq.broker.pull.admission import PullAdmission
 from cometmq.broker.pull.filtered_read import FilteredRead, ReadRequest, TimeBudget
 from cometmq.broker.pull.filters import Filters, MessageFilter, is_plain
-from cometmq.broker.settings.broker_settings import BrokerSettings
-from cometmq.broker.tables.cold_readers import ColdReaders
-from cometmq.broker.tables.groups import Groups
-from cometmq.broker.tables.long_polls import HeldPull, LongPolls
-from cometmq.broker.tables.members import Members
-from cometmq.broker.tables.offsets import Offsets
-from cometmq.broker.tables.topics import Topics
+from cometmq.broker.tables.long_polls import HeldPull
 from cometmq.codec.headers.pull import PullRequest
-from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import (
@@ -38,7 +30,6 @@ from cometmq.model.subscription import TAG, Subscription
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.message_store import MessageStore
 from cometmq.store.reader import GetResult, GetStatus
 
 # Longest time to hold a pull, even if the client asks for more; RocketMQ's clients ask for 15 to 30 s.
@@ -114,42 +105,24 @@ class Pull(NamedTuple):
 class Pulls:
     """The service that does the pulls of push, pull and lite consumers."""
 
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        members: Members,
-        offsets: Offsets,
-        polls: LongPolls,
-        counters: Counters,
-        turns: Turns,
-        clock: Clock,
-        lend: Lend,
-        cold: ColdReaders,
-        has_master: Callable[[], bool] | None = None,
-    ) -> None:
-        """`lend` runs a read that must wait for the disk in a thread, and `cold` limits such reads; `turns` schedules slow filters.
-
-        `has_master`, given on a slave without offsetCheckInSlave, returns whether it is connected to its master: such a
-        slave never moves a consumer for messages that it lacks.
-        """
-        self._settings = settings
-        self.admission = PullAdmission(settings, topics=topics, groups=groups, members=members)
-        self._deleted = topics.deleted
-        self._store = store
-        self._filters = Filters(settings, members)
-        self._offsets = offsets
-        self._members = members
-        self._polls = polls
-        self._counters = counters
-        self._turns = turns
-        self._clock = clock
+    def __init__(self, parts: Parts, *, lend: Lend) -> None:
+        """`lend` runs a read that must wait for the disk in a thread."""
+        settings = self._settings = parts.settings
+        self.admission = PullAdmission(parts)
+        self._deleted = parts.topics.deleted
+        self._store = parts.store
+        self._filters = Filters(parts.settings, parts.members)
+        self._offsets = parts.offsets
+        self._members = parts.members
+        self._polls = parts.polls
+        self._counters = parts.counters
+        self._turns = parts.turns
+        self._clock = parts.clock
         self._lend = lend
-        self._cold = cold
-        self._has_master = has_master
+        self._cold = parts.cold
+        # A slave without offsetCheckInSlave never moves a consumer for messages that it lacks.
+        stays = settings.is_slave and not settings.is_offset_checked
+        self._has_master = (lambda: parts.replication().has_master) if stays else None
         self._again = self.run_again  # One bound method for all held pulls.
 
     def pull(self, request: PullRequest, caller: Caller[PullAnswer]) -> Outcome:

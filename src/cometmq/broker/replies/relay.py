@@ -7,11 +7,9 @@ AdminBrokerProcessor.callConsumer and Broker2Client of RocketMQ 5.3.3.
 from functools import partial
 
 from cometmq.broker.inner.redelivery import dispatched_record
-from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.parts import Parts
 from cometmq.broker.tables.client_peer import PeerAnswer
-from cometmq.broker.tables.groups import Groups
-from cometmq.broker.tables.members import Client, Members, membership, who_may
-from cometmq.broker.tables.topics import Topics
+from cometmq.broker.tables.members import Client, membership, who_may
 from cometmq.codec.bodies.queue_offsets import decode_client_offsets
 from cometmq.codec.headers.console import ClientStatusRequest, DirectRequest, RunningRequest
 from cometmq.codec.message_id import decode_message_id
@@ -22,9 +20,8 @@ from cometmq.model.errors import CodecError, ConnectionLost, RequestError, Reque
 from cometmq.model.names import dead_letter_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.model.rights import Action, topic_access
-from cometmq.steps.runner import World, together
+from cometmq.steps.runner import together
 from cometmq.steps.steps import Steps, elsewhere
-from cometmq.store.message_store import MessageStore
 
 # Clients before V3_1_8_SNAPSHOT (ordinal in MQVersion) do not know these requests.
 _VERSION_MIN = 62
@@ -36,23 +33,13 @@ _TIMEOUT_MS = 10_000
 class ClientRelay:
     """Passes requests of administrators on to connected consumers, and their answers back."""
 
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        members: Members,
-        world: World,
-    ) -> None:
-        """`world` runs steps for several clients at the same time."""
-        self._settings = settings
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._members = members
-        self._world = world
+    def __init__(self, parts: Parts) -> None:
+        self._settings = parts.settings
+        self._store = parts.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._members = parts.members
+        self._world = parts.world
 
     def running(self, request: RunningRequest, fields: dict[str, str]) -> Steps[PeerAnswer]:
         """Return a consumer's answer with its running info; `fields` is the header, sent on without the signature.

@@ -11,24 +11,20 @@ in its topic, normally `<cluster>_REPLY_TOPIC`, for inspection. Follows ReplyMes
 import logging
 from typing import NamedTuple
 
-from cometmq.broker.inner.puts import InnerMessage, InnerPuts
+from cometmq.broker.inner.puts import InnerMessage
+from cometmq.broker.parts import Parts
 from cometmq.broker.send.admission import FLAGS_OF_BROKERS, AnySend, Sender
-from cometmq.broker.settings.broker_settings import BrokerSettings
-from cometmq.broker.tables.members import Members
-from cometmq.broker.tables.topics import Topics
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.reply import PushReply
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.properties import decode_properties, encode_properties
 from cometmq.model import properties as keys_of
-from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import ConnectionLost, RequestError, RequestTimeout, StoreError
 from cometmq.model.flags import TRANSACTION_MASK, is_writable
 from cometmq.model.names import check_sendable
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps
-from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 _NOT_STORED_ID = "0"  # Java's answer instead of a message id.
@@ -53,25 +49,14 @@ class ReplyResult(NamedTuple):
 class Replies:
     """The delivery of replies to the clients that sent the requests."""
 
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        *,
-        address: str,
-        store: MessageStore,
-        topics: Topics,
-        members: Members,
-        inner: InnerPuts,
-        clock: Clock,
-    ) -> None:
-        """`address` is the broker's address, which is sent to the requester."""
-        self._settings = settings
-        self._address = address
-        self._store = store
-        self._topics = topics
-        self._members = members
-        self._inner = inner
-        self._clock = clock
+    def __init__(self, parts: Parts) -> None:
+        self._settings = parts.settings
+        self._address = parts.address
+        self._store = parts.store
+        self._topics = parts.topics
+        self._members = parts.members
+        self._inner = parts.inner
+        self._clock = parts.clock
 
     def reply(self, request: AnySend, body: bytes, sender: Sender) -> Steps[ReplyResult]:
         """Deliver a reply and, unless that fails or storeReplyMessageEnable=false, try to store it.

@@ -21,15 +21,7 @@ class RetryHandler(Feature):
     """
 
     def __init__(self, parts: Parts) -> None:
-        self.retries = Retries(
-            parts.settings,
-            store=parts.store,
-            topics=parts.topics,
-            groups=parts.groups,
-            inner=parts.inner,
-            counters=parts.counters,
-            chance=parts.chance,
-        )
+        self.retries = Retries(parts)
         self.answers = {RequestCode.CONSUMER_SEND_MSG_BACK: WithAsker(self.give_back)}
 
     def give_back(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:

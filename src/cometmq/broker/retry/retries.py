@@ -5,23 +5,19 @@ consumer chooses (0: 3 + number of retries so far). Messages that are sent back 
 retry queues, it goes to the dead-letter topic. Follows AbstractSendMessageProcessor.consumerSendMsgBack of 5.3.3.
 """
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cometmq.broker.counters.counters import Counters
 from cometmq.broker.delay.levels import DelayLevelTable
-from cometmq.broker.inner.puts import InnerMessage, InnerPuts, in_parts
+from cometmq.broker.inner.puts import InnerMessage, in_parts
 from cometmq.broker.inner.redelivery import (
     dispatched_record,
     is_of_deleted_topic,
     once_more,
     topic_of,
 )
-from cometmq.broker.settings.broker_settings import BrokerSettings
-from cometmq.broker.tables.groups import Groups
+from cometmq.broker.parts import Parts
 from cometmq.broker.tables.saving import saved
-from cometmq.broker.tables.topics import Topics
 from cometmq.codec.headers.send_back import SendBackRequest
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.record import Record, decode_record
@@ -34,7 +30,6 @@ from cometmq.model.names import check_length, dead_letter_topic, retry_topic
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps, turn_end
 from cometmq.store.appender import PutResult
-from cometmq.store.message_store import MessageStore
 
 _FIRST_LEVEL = 3  # Delay level of the first retry: 10 s.
 _DEAD_LETTER_QUEUES = 1  # DLQ_NUMS_PER_GROUP
@@ -63,26 +58,15 @@ class _Returned:
 class Retries:
     """The service for messages that consumers send back."""
 
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        *,
-        store: MessageStore,
-        topics: Topics,
-        groups: Groups,
-        inner: InnerPuts,
-        counters: Counters,
-        chance: random.Random,
-    ) -> None:
-        """`chance` is the random generator that picks queues."""
-        self._settings = settings
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._inner = inner
-        self._counters = counters
-        self._chance = chance
-        self._levels = DelayLevelTable(store.settings.delay_levels_ms, topics)
+    def __init__(self, parts: Parts) -> None:
+        self._settings = parts.settings
+        self._store = parts.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._inner = parts.inner
+        self._counters = parts.counters
+        self._chance = parts.chance
+        self._levels = DelayLevelTable(parts.store.settings.delay_levels_ms, parts.topics)
         self._waiting: list[_Returned] = []
 
     def give_back(

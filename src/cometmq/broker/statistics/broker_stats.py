@@ -7,15 +7,12 @@ Each name is a table of counters and one of its numbers; the format of keys depe
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cometmq.broker.counters.counters import Counters
 from cometmq.broker.counters.growth import Growth, TallyGrowth
 from cometmq.broker.counters.tally_table import WHOLE, TallyTable
-from cometmq.broker.tables.groups import Groups
-from cometmq.broker.tables.topics import Topics
+from cometmq.broker.parts import Parts
 from cometmq.codec.bodies.stats import StatsWindow
 from cometmq.codec.headers.console import BrokerStatsRequest
 from cometmq.kernel import Tally
-from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.steps.steps import Steps, turn_end
@@ -97,23 +94,14 @@ NAMES = {
 class BrokerStats:
     """The statistics of a broker, computed from the growth of its counters."""
 
-    def __init__(
-        self,
-        *,
-        cluster: str,
-        topics: Topics,
-        groups: Groups,
-        counters: Counters,
-        clock: Clock,
-    ) -> None:
-        """`cluster` is the key of the broker's own numbers."""
-        self._cluster = cluster
-        self._topics = topics
-        self._groups = groups
-        self._counters = counters
-        self._clock = clock
-        self._growth = TallyGrowth(clock.monotonic())
-        self._sweep_at = clock.monotonic() + _SWEEP_SECONDS
+    def __init__(self, parts: Parts) -> None:
+        self._cluster = parts.settings.cluster_name
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._counters = parts.counters
+        self._clock = parts.clock
+        self._growth = TallyGrowth(parts.clock.monotonic())
+        self._sweep_at = parts.clock.monotonic() + _SWEEP_SECONDS
 
     def windows(
         self, request: BrokerStatsRequest

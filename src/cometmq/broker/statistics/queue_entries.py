@@ -5,7 +5,7 @@ Follows AdminBrokerProcessor.queryConsumeQueue of RocketMQ 5.3.3.
 
 from functools import partial
 
-from cometmq.broker.tables.members import Members
+from cometmq.broker.parts import Parts
 from cometmq.codec.bodies.queue_entries import QueueLook
 from cometmq.codec.headers.console import QueueEntriesRequest
 from cometmq.codec.queue_entry import QueueEntry
@@ -13,7 +13,6 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.message_store import MessageStore
 
 _COUNT_MAX = 10_000  # 200 kB of entries are 1 MB as JSON; Java has no limit.
 
@@ -21,9 +20,9 @@ _COUNT_MAX = 10_000  # 200 kB of entries are 1 MB as JSON; Java has no limit.
 class QueueEntries:
     """Looks up entries of a queue, with its bounds and a group's subscription to the topic."""
 
-    def __init__(self, store: MessageStore, members: Members) -> None:
-        self._store = store
-        self._members = members
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._members = parts.members
 
     def look(self, request: QueueEntriesRequest) -> Steps[QueueLook]:
         """Return a queue's bounds, requested entries (10,000 at most), and a group's subscription to the topic, if any.

@@ -7,10 +7,10 @@ Follows AdminBrokerProcessor of RocketMQ 5.3.3.
 
 from collections.abc import Mapping, Sequence
 
+from cometmq.broker.parts import Parts
 from cometmq.broker.statistics.rates import WINDOW_SECONDS, ConsumeRateSamples
-from cometmq.broker.tables.offsets import Offsets, topics_by_group
-from cometmq.broker.tables.positions import GroupPositions, Place, Position
-from cometmq.broker.tables.topics import Topics
+from cometmq.broker.tables.offsets import topics_by_group
+from cometmq.broker.tables.positions import Place, Position
 from cometmq.codec.bodies.stats import (
     ConsumeStats,
     QueueBounds,
@@ -18,14 +18,12 @@ from cometmq.codec.bodies.stats import (
     TimeSpan,
     TopicStats,
 )
-from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.message_store import MessageStore
 
 # A group, one of its topics, and the group's position in each queue of the topic.
 _Work = tuple[str, str, dict[MessageQueue, Position]]
@@ -37,25 +35,15 @@ QUEUES_IN_A_TURN = 1_000
 class ProgressStatistics:
     """Offsets, store times and rates of topics and groups."""
 
-    def __init__(
-        self,
-        *,
-        broker_name: str,
-        store: MessageStore,
-        topics: Topics,
-        offsets: Offsets,
-        positions: GroupPositions,
-        rates: ConsumeRateSamples,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, parts: Parts, *, rates: ConsumeRateSamples) -> None:
         """The caller must sample `rates` itself."""
-        self._broker_name = broker_name
-        self._store = store
-        self._topics = topics
-        self._offsets = offsets
-        self._positions = positions
+        self._broker_name = parts.settings.broker_name
+        self._store = parts.store
+        self._topics = parts.topics
+        self._offsets = parts.offsets
+        self._positions = parts.positions
         self._rates = rates
-        self._clock = clock
+        self._clock = parts.clock
 
     # --- topics
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from cometmq.broker.inner.put_marks import PutMarks
-from cometmq.broker.inner.puts import InnerMessage, InnerPuts
+from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.inner.redelivery import (
     BATCH_COUNT_MAX,
     DOUBT_MS,
@@ -16,21 +16,19 @@ from cometmq.broker.inner.redelivery import (
     not_delivered,
     put_deliverable,
 )
-from cometmq.broker.settings.broker_settings import BrokerSettings
-from cometmq.broker.tables.topics import Topics
+from cometmq.broker.parts import Parts
 from cometmq.broker.timer.running import NEVER_WAITED, RunningSlot, delivery
 from cometmq.broker.timer.waiting import ArrivedMessages, TimerQueue
 from cometmq.codec.properties import find_property
 from cometmq.codec.record import Record
 from cometmq.codec.timer_files import EMPTY_SLOT
 from cometmq.model import properties as keys_of
-from cometmq.model.clock import WALL_LOOK_SECONDS, Clock, seconds_until
+from cometmq.model.clock import WALL_LOOK_SECONDS, seconds_until
 from cometmq.model.errors import CodecError
 from cometmq.model.names import WHEEL_TIMER_TOPIC
 from cometmq.steps.runner import NEVER
 from cometmq.steps.steps import Steps, elsewhere, on_device
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.message_store import MessageStore
 from cometmq.store.timer.files import TimerFiles
 
 _log = logging.getLogger(__name__)
@@ -55,26 +53,19 @@ class TimedDelivery:
     """
 
     def __init__(
-        self,
-        files: TimerFiles,
-        *,
-        settings: BrokerSettings,
-        store: MessageStore,
-        inner: InnerPuts,
-        topics: Topics,
-        clock: Clock,
-        count: Callable[[Iterable[str], int], None],
+        self, parts: Parts, files: TimerFiles, *, count: Callable[[Iterable[str], int], None]
     ) -> None:
         """`count` is called with the topics of messages that entered the wheel (1) or left it (-1)."""
         self.files = files
         self.on_change: Callable[[], None] = lambda: None
-        self._settings = settings
-        self._store = store
-        self._inner = inner
-        self._topics = topics
-        self._clock = clock
+        self._parts = parts
+        self._settings = parts.settings
+        self._store = parts.store
+        self._inner = parts.inner
+        self._topics = parts.topics
+        self._clock = parts.clock
         self._count = count
-        self._queue = TimerQueue(store, settings.timer_precision_ms)
+        self._queue = TimerQueue(parts.store, parts.settings.timer_precision_ms)
         self._known_until = 0
         # State before the last deliveries, to undo them: queue offset, slot, end of timerlog.
         self._marks: PutMarks[tuple[int, int, int]] = PutMarks()
@@ -85,7 +76,7 @@ class TimedDelivery:
         self._is_at_files = False  # Whether the files are being saved, truncated or deleted.
         self._added = self._delivered = 0
         self._rates = (0.0, 0.0)  # Messages per second that entered and left.
-        self._drop_at = clock.monotonic() + _DROP_SECONDS
+        self._drop_at = parts.clock.monotonic() + _DROP_SECONDS
 
     def open(self) -> Steps[None]:
         """Open the files and continue at the last saved progress, or earlier if they are damaged.
@@ -102,11 +93,7 @@ class TimedDelivery:
 
     def _slot_that_runs(self) -> RunningSlot:
         return RunningSlot(
-            self.files,
-            precision_ms=self._settings.timer_precision_ms,
-            store=self._store,
-            topics=self._topics,
-            clock=self._clock,
+            self._parts, self.files, precision_ms=self._settings.timer_precision_ms
         )
 
     @property

@@ -30,9 +30,7 @@ class Timer(Feature):
         self._parts = parts
         times = TimedSends(parts)
         parts.reroutes.append(times.reroute)
-        self.recall = Recall(
-            settings, times, topics=parts.topics, inner=parts.inner, clock=parts.clock
-        )
+        self.recall = Recall(parts, times)
         self._counts = WaitingCounts(parts, "timermetrics", TIMER)
         self._files = TimerFiles(
             parts.disk,
@@ -41,15 +39,7 @@ class Timer(Feature):
             roll_slots=settings.timer_roll_window_slots,
             log_file_size=settings.timer_log_file_size,
         )
-        self._delivery = TimedDelivery(
-            self._files,
-            settings=settings,
-            store=parts.store,
-            inner=parts.inner,
-            topics=parts.topics,
-            clock=parts.clock,
-            count=self._count_waiting,
-        )
+        self._delivery = TimedDelivery(parts, self._files, count=self._count_waiting)
         parts.counters.events.gauges.append(self._gauges)
         self._machines = Machines(parts.world, "timer")
         self._is_running = False

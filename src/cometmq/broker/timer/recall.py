@@ -6,15 +6,13 @@ RecallMessageProcessor of RocketMQ 5.3.3; off unless recallMessageEnable.
 
 from typing import NamedTuple
 
-from cometmq.broker.inner.puts import InnerMessage, InnerPuts
+from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.inner.reroute import RoutedSend
-from cometmq.broker.settings.broker_settings import BrokerSettings
-from cometmq.broker.tables.topics import Topics
+from cometmq.broker.parts import Parts
 from cometmq.broker.timer.times import TimedSends, delete_key
 from cometmq.codec.headers.recall import RecallRequest
 from cometmq.codec.recall_handle import RecallHandle, decode_recall_handle
 from cometmq.model import properties as keys_of
-from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.flags import is_writable
@@ -36,21 +34,13 @@ class RecallResult(NamedTuple):
 class Recall:
     """The service for recalls, which cancel a timed message by its handle."""
 
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        times: TimedSends,
-        *,
-        topics: Topics,
-        inner: InnerPuts,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, parts: Parts, times: TimedSends) -> None:
         """`times` reroutes the second message to the timer's topic."""
-        self._settings = settings
+        self._settings = parts.settings
         self._times = times
-        self._topics = topics
-        self._inner = inner
-        self._clock = clock
+        self._topics = parts.topics
+        self._inner = parts.inner
+        self._clock = parts.clock
 
     def recall(self, request: RecallRequest, born_host: bytes) -> Steps[RecallResult]:
         """Recall a message; done when the recall is flushed as a send would be. `born_host` is the client's host in bytes.

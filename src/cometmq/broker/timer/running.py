@@ -14,16 +14,15 @@ from cometmq.broker.inner.redelivery import (
     once_more,
     real_place,
 )
+from cometmq.broker.parts import Parts
 from cometmq.broker.tables.topics import Topics
 from cometmq.broker.timer.times import delete_key, is_of_topic, timer_topic
 from cometmq.codec.properties import PROPERTIES_SIZE_MAX, join_blocks
 from cometmq.codec.record import Record, decode_record
 from cometmq.codec.timer_files import UNIT_DELETE, UNIT_ROLL, TimerUnit
 from cometmq.model import properties as keys_of
-from cometmq.model.clock import Clock
 from cometmq.model.errors import CodecError
 from cometmq.model.names import WHEEL_TIMER_TOPIC
-from cometmq.store.message_store import MessageStore
 from cometmq.store.timer.files import TimerFiles
 
 _log = logging.getLogger(__name__)
@@ -76,23 +75,15 @@ class RunningSlot:
         seen: Position of the last unit read, in timerlog; -1 if none.
     """
 
-    def __init__(
-        self,
-        files: TimerFiles,
-        *,
-        precision_ms: int,
-        store: MessageStore,
-        topics: Topics,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, parts: Parts, files: TimerFiles, *, precision_ms: int) -> None:
         self.time_ms = files.read_ms
         self.pending: list[int] = []
         self.seen = -1
         self._deleted: set[str] = set()
         self._files = files
-        self._store = store
-        self._topics = topics
-        self._clock = clock
+        self._store = parts.store
+        self._topics = parts.topics
+        self._clock = parts.clock
         self._end_ms = self.time_ms + precision_ms - 1
 
     @property

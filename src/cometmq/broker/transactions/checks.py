@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.inner.redelivery import dispatched_record, is_of_deleted_topic, once_more
-from cometmq.broker.settings.broker_settings import BrokerSettings
-from cometmq.broker.tables.topics import Topics
+from cometmq.broker.parts import Parts
 from cometmq.broker.transactions.prepared_messages import (
     TransactionKey,
     as_asked,
@@ -32,14 +31,12 @@ from cometmq.codec.headers.transaction import CheckTransaction
 from cometmq.codec.message_id import decode_message_id, encode_message_id
 from cometmq.codec.record import Record, decode_record
 from cometmq.model import properties as keys_of
-from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CodecError, RecordIllegal, RequestError
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from cometmq.steps.steps import Steps, turn_end
 from cometmq.store.appender import PutResult
-from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
@@ -69,21 +66,18 @@ class StateChecks:
 
     def __init__(
         self,
+        parts: Parts,
         table: TransactionTable,
         queues: TransactionQueues,
         *,
-        settings: BrokerSettings,
-        store: MessageStore,
-        topics: Topics,
-        clock: Clock,
         ask: AskProducer,
     ) -> None:
         self._table = table
         self._queues = queues
-        self._settings = settings
-        self._store = store
-        self._topics = topics
-        self._clock = clock
+        self._settings = parts.settings
+        self._store = parts.store
+        self._topics = parts.topics
+        self._clock = parts.clock
         self._ask_producer = ask
 
     def check(self) -> Steps[float]:

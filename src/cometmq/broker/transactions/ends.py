@@ -6,11 +6,9 @@ Most checks, their order and codes follow EndTransactionProcessor of RocketMQ 5.
 import logging
 from collections.abc import Callable
 
-from cometmq.broker.counters.events import EventCounts
 from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.inner.redelivery import is_of_deleted_topic, real_place
-from cometmq.broker.settings.broker_settings import BrokerSettings
-from cometmq.broker.tables.topics import Topics
+from cometmq.broker.parts import Parts
 from cometmq.broker.transactions.prepared_messages import committed, key_of, number_of
 from cometmq.broker.transactions.queues import TransactionQueues
 from cometmq.broker.transactions.table import (
@@ -21,7 +19,6 @@ from cometmq.broker.transactions.table import (
 from cometmq.codec.headers.transaction import EndTransaction
 from cometmq.codec.record import Record
 from cometmq.model import properties as keys_of
-from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
@@ -40,21 +37,14 @@ class TransactionEnds:
     """The service for END_TRANSACTION: commits or rolls back a half message."""
 
     def __init__(
-        self,
-        table: TransactionTable,
-        queues: TransactionQueues,
-        *,
-        settings: BrokerSettings,
-        topics: Topics,
-        events: EventCounts,
-        clock: Clock,
+        self, parts: Parts, table: TransactionTable, queues: TransactionQueues
     ) -> None:
-        self._events = events
+        self._events = parts.counters.events
         self._table = table
         self._queues = queues
-        self._settings = settings
-        self._topics = topics
-        self._clock = clock
+        self._settings = parts.settings
+        self._topics = parts.topics
+        self._clock = parts.clock
 
     def end(self, request: EndTransaction, may: Callable[[str], bool]) -> Steps[str | None]:
         """End a transaction; return a remark if it stays open, or None.

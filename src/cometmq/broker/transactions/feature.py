@@ -45,26 +45,10 @@ class Transactions(Feature):
         half_messages, ops = self._cursors()
         self._table = TransactionTable(next_op=ops.offset)
         self._queues = TransactionQueues(
-            self._table,
-            half_messages=half_messages,
-            ops_read=ops,
-            store=parts.store,
-            inner=parts.inner,
-            topics=parts.topics,
-            clock=parts.clock,
+            parts, self._table, half_messages=half_messages, ops_read=ops
         )
-        self._ends = TransactionEnds(
-            self._table,
-            self._queues,
-            settings=parts.settings,
-            topics=parts.topics,
-            events=parts.counters.events,
-            clock=parts.clock,
-        )
-        self._checks = StateChecks(
-            self._table, self._queues, settings=parts.settings, store=parts.store,
-            topics=parts.topics, clock=parts.clock, ask=self._ask,
-        )  # fmt: skip
+        self._ends = TransactionEnds(parts, self._table, self._queues)
+        self._checks = StateChecks(parts, self._table, self._queues, ask=self._ask)
         parts.reroutes.append(self._reroute)
         # The fast path stores half messages until it is stopped: `_reroute` then refuses them.
         self._table.on_full = partial(parts.lanes.forget, HALF_TOPIC)

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cometmq.broker.inner.puts import InnerMessage, InnerPuts, in_parts
+from cometmq.broker.inner.puts import InnerMessage, in_parts
 from cometmq.broker.inner.queue_cursor import QueueCursor
-from cometmq.broker.tables.topics import Topics
+from cometmq.broker.parts import Parts
 from cometmq.broker.transactions.prepared_messages import (
     TransactionKey,
     decode_op,
@@ -29,7 +29,6 @@ from cometmq.broker.transactions.table import (
 )
 from cometmq.codec.record import Record, decode_record
 from cometmq.model import properties as keys_of
-from cometmq.model.clock import Clock
 from cometmq.model.errors import CodecError, StoreBusy
 from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
@@ -37,7 +36,6 @@ from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps, elsewhere, turn_end
 from cometmq.store.appender import PutResult
 from cometmq.store.message_search import MessageSearch
-from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
@@ -91,23 +89,20 @@ class TransactionQueues:
 
     def __init__(
         self,
+        parts: Parts,
         table: TransactionTable,
         *,
         half_messages: QueueCursor,
         ops_read: QueueCursor,
-        store: MessageStore,
-        inner: InnerPuts,
-        topics: Topics,
-        clock: Clock,
     ) -> None:
         """The cursors are at the positions from which a start reads."""
         self._table = table
         self._half_messages = half_messages
         self._ops_read = ops_read
-        self._store = store
-        self.inner = inner
-        self._topics = topics
-        self._clock = clock
+        self._store = parts.store
+        self.inner = parts.inner
+        self._topics = parts.topics
+        self._clock = parts.clock
         self._recent = _RecentHalves()
         self._ends: dict[OpenTransaction, _End] = {}
         # After a truncation, the half offset and op offset from which to read again; and whether that is in progress.

@@ -59,9 +59,7 @@ def services_of(role: RunningRole) -> RoleServices:
         timer.recall,
         transactions,
         pulls_of(parts),
-        CommittedOffsets(
-            store=parts.store, topics=parts.topics, groups=parts.groups, offsets=parts.offsets
-        ),
+        CommittedOffsets(parts),
         QueueOffsets(parts.store),
-        Heartbeats(parts.members, parts.groups, parts.topics, announce=role.tell_nameservers),
+        Heartbeats(parts, announce=role.tell_nameservers),
     )

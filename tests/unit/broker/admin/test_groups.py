@@ -21,14 +21,12 @@ from tests.support.store_puts import put
 
 @pytest.fixture
 def administration(tables):
-    return GroupAdministration(tables.groups, tables.offsets, tables.topics, tables.store)
+    return GroupAdministration(tables)
 
 
 @pytest.fixture
 def comparison(tables):
-    return GroupComparison(
-        store=tables.store, topics=tables.topics, offsets=tables.offsets, members=tables.members
-    )
+    return GroupComparison(tables)
 
 
 def on_disk(tmp_path: Path) -> set[str]:

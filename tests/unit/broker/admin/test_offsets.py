@@ -20,9 +20,7 @@ from tests.support.store_puts import put
 
 @pytest.fixture
 def committed(tables):
-    return CommittedOffsets(
-        store=tables.store, topics=tables.topics, groups=tables.groups, offsets=tables.offsets
-    )
+    return CommittedOffsets(tables)
 
 
 @pytest.fixture

@@ -14,15 +14,7 @@ from tests.support.store_puts import put
 @pytest.fixture
 def resets(tables):
     put(tables.store, b"a", b"b", b"c")
-    return GroupResets(
-        tables.settings,
-        store=tables.store,
-        topics=tables.topics,
-        groups=tables.groups,
-        offsets=tables.offsets,
-        members=tables.members,
-        polls=tables.polls,
-    )
+    return GroupResets(tables)
 
 
 def moved(result):

@@ -35,9 +35,7 @@ def announce():
 
 @pytest.fixture
 def administration(tables, announce):
-    return TopicAdministration(
-        topics=tables.topics, offsets=tables.offsets, store=tables.store, announce=announce
-    )
+    return TopicAdministration(tables, announce=announce)
 
 
 def on_disk(tmp_path: Path) -> dict[str, dict[str, object]]:

@@ -34,10 +34,7 @@ class Delays:
         self.levels = DelayLevelTable(broker.store.settings.delay_levels_ms, broker.topics)
         self.delivered = DeliveredOffsets(ConfigFile(FILE, broker.disk), clock=broker.clock)
         self.delivered.load()
-        self.delivery = DelayedDelivery(
-            self.levels.delays_ms, self.delivered, store=broker.store,
-            inner=broker.inner, topics=broker.topics, clock=broker.clock,
-        )  # fmt: skip
+        self.delivery = DelayedDelivery(broker.parts, self.levels.delays_ms, self.delivered)
         self.delivery.correct_offsets()
         broker.store.on_truncated.append(self.delivery.truncated)
         machine = KeptMachine(

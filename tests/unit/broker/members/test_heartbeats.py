@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -41,7 +42,7 @@ def heartbeats(tables, told):
         told.append(tables.topics.version.counter)
         yield from ()
 
-    return Heartbeats(tables.members, tables.groups, tables.topics, announce=announce)
+    return Heartbeats(tables, announce=announce)
 
 
 def beat(*groups: str, producers: tuple[str, ...] = (), client_id: str = "c1") -> Heartbeat:
@@ -95,7 +96,7 @@ async def test_what_no_client_says_is_refused_and_leaves_nothing(tables, heartbe
 
 
 async def test_who_is_connected(tables, heartbeats):
-    connections = ClientConnections(tables.members, tables.groups, tables.clock)
+    connections = ClientConnections(tables)
     for ask, code in (
         (connections.consumer_ids, ResponseCode.SYSTEM_ERROR),
         (connections.consumers, ResponseCode.CONSUMER_NOT_ONLINE),
@@ -116,7 +117,7 @@ async def test_who_is_connected(tables, heartbeats):
 
 async def test_a_group_without_members_that_does_not_exist_says_so(tables):
     """Members of a group that may not be made are passed over, and then ask for each other."""
-    connections = ClientConnections(tables.members, tables.groups, tables.clock)
+    connections = ClientConnections(tables)
     tables.groups.put(GroupConfig("known"))
     with pytest.raises(RequestError, match=r"no consumer for this group, known$"):
         connections.consumer_ids("known")
@@ -129,7 +130,7 @@ async def test_a_group_without_members_that_does_not_exist_says_so(tables):
 
 
 async def test_a_queue_is_of_one_member_until_that_gives_it_up(tables):
-    locks = MemberLocks(tables.locks, tables.groups, tables.topics, broker_name="broker-a")
+    locks = MemberLocks(tables)
     here, elsewhere = MessageQueue("orders", "broker-a", 1), MessageQueue("orders", "b", 1)
     unknown = MessageQueue("orders", "broker-a", 9)
 
@@ -174,7 +175,7 @@ class Side:
             self.members.is_repeated = lambda *_: False  # type: ignore[method-assign]
         self.heard: list[tuple[str, float, ConsumerPart]] = []
         self.members.on_heartbeat.append(self._hear)
-        self._beats = Heartbeats(self.members, tables.groups, tables.topics, announce=None)  # type: ignore[arg-type]
+        self._beats = Heartbeats(replace(tables, members=self.members), announce=None)  # type: ignore[arg-type]
         self._peers: dict[int, tuple[HandClientPeer, Heartbeat]] = {}
         self._clock = clock
 

@@ -47,7 +47,7 @@ class Bench:
         self.clock: HandClock = parts.clock
         self.journal = Journal(parts)
         self.check_points = self.journal.check_points
-        offsets = GroupOffsets(parts.offsets, parts.store, self.check_points)
+        offsets = GroupOffsets(parts, self.check_points)
         orders = Orders(parts)
         self.waiting = PopLongPolls(parts)
         reader = PopReader(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cometmq.broker.replies.relay import ClientRelay
@@ -25,14 +27,7 @@ WORDS = {"consumerGroup": "g", "clientId": "c1", "jstackEnable": "true", "more":
 
 @pytest.fixture
 async def relay(tables):
-    return ClientRelay(
-        tables.settings,
-        store=tables.store,
-        topics=tables.topics,
-        groups=tables.groups,
-        members=tables.members,
-        world=LoopWorld(),
-    )
+    return ClientRelay(replace(tables, world=LoopWorld()))
 
 
 @pytest.fixture

@@ -20,15 +20,7 @@ BACK = "CORRELATION_ID\1c-1\2REPLY_TO_CLIENT\1asker@1\2"
 
 @pytest.fixture
 def replies(tables):
-    return Replies(
-        tables.settings,
-        address=tables.address,
-        store=tables.store,
-        topics=tables.topics,
-        members=tables.members,
-        inner=tables.inner,
-        clock=tables.clock,
-    )
+    return Replies(tables)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Sequence
 
 import pytest
@@ -31,15 +30,7 @@ def _anything(_topic: str) -> bool:
 @pytest.fixture
 def retries(tables):
     put(tables.store, b"a")
-    return Retries(
-        tables.settings,
-        store=tables.store,
-        topics=tables.topics,
-        groups=tables.groups,
-        inner=tables.inner,
-        counters=tables.counters,
-        chance=random.Random(1),
-    )
+    return Retries(tables)
 
 
 async def test_a_message_waits_at_the_third_level_for_the_groups_retry_topic(tables, retries):

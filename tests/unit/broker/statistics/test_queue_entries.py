@@ -31,7 +31,7 @@ def parts(tmp_path: Path):
 
 @pytest.fixture
 def entries(parts):
-    return QueueEntries(parts.store, parts.members)
+    return QueueEntries(parts)
 
 
 def begin(steps) -> Elsewhere:

@@ -35,12 +35,12 @@ class Timed:
         values = broker.settings
         self.waiting: Counter[str] = Counter()
         self.delivery = TimedDelivery(
+            broker.parts,
             TimerFiles(
                 broker.disk, PATH, precision_ms=values.timer_precision_ms,
                 roll_slots=values.timer_roll_window_slots, log_file_size=5_200,
             ),
-            settings=values, store=broker.store, inner=broker.inner,
-            topics=broker.topics, clock=broker.clock, count=self._count,
+            count=self._count,
         )  # fmt: skip
         self.world = broker.world
         self.world.run(self.delivery.open())

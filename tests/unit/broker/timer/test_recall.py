@@ -40,13 +40,7 @@ async def parts(tmp_path):
 
 
 def recall_of(parts: Parts) -> Recall:
-    return Recall(
-        parts.settings,
-        TimedSends(parts),
-        topics=parts.topics,
-        inner=parts.inner,
-        clock=parts.clock,
-    )
+    return Recall(parts, TimedSends(parts))
 
 
 def handle(parts: Parts, *, broker: str = "broker-a", seconds: float = 5) -> str:

@@ -59,23 +59,13 @@ class Life:
         broker = self.broker
         self.table = TransactionTable(next_op=self.begin_at[1])
         self.queues = TransactionQueues(
+            broker.parts,
             self.table,
             half_messages=broker.cursor(HALF_TOPIC, offset=self.begin_at[0]),
             ops_read=broker.cursor("RMQ_SYS_TRANS_OP_HALF_TOPIC", offset=self.begin_at[1]),
-            store=broker.store, inner=broker.inner, topics=broker.topics, clock=broker.clock,
-        )  # fmt: skip
-        self.ends = TransactionEnds(
-            self.table,
-            self.queues,
-            settings=broker.settings,
-            topics=broker.topics,
-            events=broker.counters.events,
-            clock=broker.clock,
         )
-        self.checks = StateChecks(
-            self.table, self.queues, settings=broker.settings, store=broker.store,
-            topics=broker.topics, clock=broker.clock, ask=self._ask,
-        )  # fmt: skip
+        self.ends = TransactionEnds(broker.parts, self.table, self.queues)
+        self.checks = StateChecks(broker.parts, self.table, self.queues, ask=self._ask)
         self.world = broker.world
         self.world.run(self.queues.load())
 

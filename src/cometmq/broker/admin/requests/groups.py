@@ -4,7 +4,7 @@ A change of a group or permission is not confirmed before it is on disk; copied 
 """
 
 from cometmq.broker.admin.groups import GroupAdministration, GroupComparison
-from cometmq.broker.tables.groups import Groups
+from cometmq.broker.parts import Parts
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.group_config import (
     decode_group_config,
@@ -30,17 +30,10 @@ from cometmq.steps.steps import Steps, elsewhere
 class GroupHandler:
     """Handles requests to read, create, change and delete consumer groups, and to copy their offsets."""
 
-    def __init__(
-        self,
-        administration: GroupAdministration,
-        comparison: GroupComparison,
-        *,
-        groups: Groups,
-    ) -> None:
-        """`groups` is the table that is listed."""
-        self._administration = administration
-        self._comparison = comparison
-        self._groups = groups
+    def __init__(self, parts: Parts) -> None:
+        self._administration = GroupAdministration(parts)
+        self._comparison = GroupComparison(parts)
+        self._groups = parts.groups
         self.answers: Answers = {
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.create,
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.create_many,

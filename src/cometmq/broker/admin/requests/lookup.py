@@ -1,6 +1,7 @@
 """Requests QUERY_MESSAGE 12 and VIEW_MESSAGE_BY_ID 33."""
 
 from cometmq.broker.admin.lookup import MessageLookup
+from cometmq.broker.parts import Parts
 from cometmq.codec.fields import decode_fields, encode_fields
 from cometmq.codec.headers.query import (
     QueryMessageRequest,
@@ -19,8 +20,9 @@ from cometmq.steps.steps import Steps
 class QueryHandler:
     """Handles requests for messages by key or physical offset."""
 
-    def __init__(self, lookup: MessageLookup) -> None:
-        self._lookup = lookup
+    def __init__(self, parts: Parts) -> None:
+        unique_count = parts.settings.query_count_unique
+        self._lookup = MessageLookup(parts.store, unique_count=unique_count)
         self.answers: Answers = {
             RequestCode.QUERY_MESSAGE: WithAsker(self.query),
             RequestCode.VIEW_MESSAGE_BY_ID: WithAsker(self.view),

@@ -1,7 +1,7 @@
 """Requests for offsets of groups (14, 15, 43) and of queues (29, 30, 31, 32)."""
 
 from cometmq.broker.admin.offsets import CommittedOffsets, QueueOffsets
-from cometmq.broker.tables.offsets import Offsets
+from cometmq.broker.parts import Parts
 from cometmq.codec.bodies.consumer_offset import encode_offset_table
 from cometmq.codec.fields import decode_fields, encode_fields
 from cometmq.codec.headers.offset import (
@@ -22,17 +22,10 @@ from cometmq.steps.steps import Steps, elsewhere
 class OffsetHandler:
     """Handles requests for the bounds and times of queues, and to read and commit groups' offsets."""
 
-    def __init__(
-        self,
-        committed: CommittedOffsets,
-        bounds: QueueOffsets,
-        *,
-        offsets: Offsets,
-    ) -> None:
-        """`offsets` is the table that is listed."""
-        self._committed = committed
-        self._bounds = bounds
-        self._offsets = offsets
+    def __init__(self, parts: Parts) -> None:
+        self._committed = CommittedOffsets(parts)
+        self._bounds = QueueOffsets(parts.store)
+        self._offsets = parts.offsets
         self.answers: Answers = {
             RequestCode.QUERY_CONSUMER_OFFSET: self.query,
             RequestCode.UPDATE_CONSUMER_OFFSET: self.update,

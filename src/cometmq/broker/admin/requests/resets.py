@@ -23,15 +23,7 @@ class ResetHandler(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._members = parts.members
-        self._service = GroupResets(
-            parts.settings,
-            store=parts.store,
-            topics=parts.topics,
-            groups=parts.groups,
-            offsets=parts.offsets,
-            members=parts.members,
-            polls=parts.polls,
-        )
+        self._service = GroupResets(parts)
         self.answers = {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
 
     def reset(self, command: Command, _peer: Peer) -> Steps[Answer]:

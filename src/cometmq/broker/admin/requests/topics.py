@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from cometmq.broker.admin.topics import TopicAdministration
+from cometmq.broker.parts import Parts
 from cometmq.broker.replication.copy_mark import LOG_END
-from cometmq.broker.tables.topics import Topics
 from cometmq.codec.bodies.topic_config import (
     decode_topic_configs,
     encode_topic_config,
@@ -24,20 +24,11 @@ from cometmq.steps.steps import Steps, elsewhere
 class TopicHandler:
     """Handles requests to read, create, change and delete topics."""
 
-    def __init__(
-        self,
-        administration: TopicAdministration,
-        *,
-        topics: Topics,
-        log_end: Callable[[], int],
-    ) -> None:
-        """`topics` is the table that is listed.
-
-        `log_end` returns the physical offset of the log's end, which tells a slave up to where its topics are known.
-        """
-        self._log_end = log_end
-        self._administration = administration
-        self._topics = topics
+    def __init__(self, parts: Parts, *, announce: Callable[[], Steps[None]]) -> None:
+        """`announce` registers changes at the nameservers, see `TopicAdministration`."""
+        self._store = parts.store
+        self._administration = TopicAdministration(parts, announce=announce)
+        self._topics = parts.topics
         self.answers: Answers = {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.create,
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.create_many,
@@ -64,8 +55,8 @@ class TopicHandler:
         return Answer()
 
     def all(self, _command: Command, _peer: Peer) -> Steps[Answer]:
-        """Answer with all topics as JSON (GET_ALL_TOPIC_CONFIG 21)."""
-        table, fields = self._topics.table(), {LOG_END: str(self._log_end())}
+        """Answer with all topics as JSON (GET_ALL_TOPIC_CONFIG 21), and for slaves with the end of the log they are known to."""
+        table, fields = self._topics.table(), {LOG_END: str(self._store.max_offset)}
         body = yield from elsewhere(lambda: encode_topic_table(table))
         return Answer(fields=fields, body=body)
 

@@ -36,13 +36,9 @@ class ClientHandler:
     def __init__(self, parts: Parts, *, announce: Callable[[float], Steps[None]]) -> None:
         """`announce` registers topics at the reachable nameservers, and waits at most so many seconds for them."""
         self._members, self._clock = parts.members, parts.clock
-        self._heartbeats = Heartbeats(
-            parts.members, parts.groups, parts.topics, announce=announce
-        )
-        self._connections = ClientConnections(parts.members, parts.groups, parts.clock)
-        self._locks = MemberLocks(
-            parts.locks, parts.groups, parts.topics, broker_name=parts.settings.broker_name
-        )
+        self._heartbeats = Heartbeats(parts, announce=announce)
+        self._connections = ClientConnections(parts)
+        self._locks = MemberLocks(parts)
         self.answers: Answers = {
             RequestCode.HEART_BEAT: WithAsker(self.heartbeat),
             RequestCode.UNREGISTER_CLIENT: self.unregister,

@@ -17,14 +17,7 @@ class RelayHandler(Feature):
     """Handles requests that a connected consumer must answer: running state, offsets, consuming a message directly."""
 
     def __init__(self, parts: Parts) -> None:
-        self._relay = ClientRelay(
-            parts.settings,
-            store=parts.store,
-            topics=parts.topics,
-            groups=parts.groups,
-            members=parts.members,
-            world=parts.world,
-        )
+        self._relay = ClientRelay(parts)
         self.answers = {
             RequestCode.GET_CONSUMER_RUNNING_INFO: self.running,
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume,

@@ -17,15 +17,7 @@ class ReplyHandler(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings
-        self._replies = Replies(
-            parts.settings,
-            address=parts.address,
-            store=parts.store,
-            topics=parts.topics,
-            members=parts.members,
-            inner=parts.inner,
-            clock=parts.clock,
-        )
+        self._replies = Replies(parts)
         self.answers = {
             RequestCode.SEND_REPLY_MESSAGE: self.reply,
             RequestCode.SEND_REPLY_MESSAGE_V2: self.reply,

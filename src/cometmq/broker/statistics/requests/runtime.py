@@ -47,9 +47,7 @@ class RuntimeHandler:
         self._settings, self._store = parts.settings, parts.store
         self._counters, self._clock = parts.counters, parts.clock
         self._started_ms = parts.clock.now_ms()
-        self._unread = UnreadQueues(
-            store=parts.store, topics=parts.topics, offsets=parts.offsets
-        )
+        self._unread = UnreadQueues(parts)
         self.answers: Answers = {
             RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime,
         }

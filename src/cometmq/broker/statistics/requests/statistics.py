@@ -47,24 +47,10 @@ class StatisticsHandler(Feature):
         self._offsets, self._members = parts.offsets, parts.members
         self._counters = parts.counters
         self._rates = ConsumeRateSamples(parts.offsets, parts.clock)
-        self._statistics = ProgressStatistics(
-            broker_name=parts.settings.broker_name,
-            store=parts.store,
-            topics=parts.topics,
-            offsets=parts.offsets,
-            positions=parts.positions,
-            rates=self._rates,
-            clock=parts.clock,
-        )
-        self._broker_stats = BrokerStats(
-            cluster=parts.settings.cluster_name,
-            topics=parts.topics,
-            groups=parts.groups,
-            counters=parts.counters,
-            clock=parts.clock,
-        )
+        self._statistics = ProgressStatistics(parts, rates=self._rates)
+        self._broker_stats = BrokerStats(parts)
         parts.topics.on_change.append(self._broker_stats.forget_topic)
-        self._entries = QueueEntries(parts.store, parts.members)
+        self._entries = QueueEntries(parts)
         self._machines = Machines(parts.world, "statistics")
         self.answers = {
             RequestCode.GET_TOPIC_STATS_INFO: self.topic,
