@@ -34,7 +34,6 @@ COROUTINES = {
     "broker/replication/group/elected_group.py": {"ips", "shut", "find"},
     "broker/replication/group/peer_link.py": {"_run", "_connect", "_serve"},
     "broker/replication/master_port.py": {"_look_at_log"},
-    "broker/replication/requests/masters.py": {"_ask"},
     "nameserver/presence.py": {"_answers"},
     "nameserver/program.py": {"_serve"},
     "nameserver/server.py": {"_alive", "_metrics", "_ready", "_scan", "_serve_pages", "_sweep"},

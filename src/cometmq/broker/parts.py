@@ -166,21 +166,14 @@ def follow_deletions(parts: Parts, features: Sequence[NamesKept]) -> None:
 F = TypeVar("F", bound=Feature)
 
 
-class RequestHandler(Protocol):
-    """A handler of a feature's requests: `answers` maps the code of each request to the function that answers it."""
-
-    @property
-    def answers(self) -> Answers: ...  # noqa: D102
-
-
 def asked_by(
-    handler: Callable[[F], RequestHandler], make: Callable[[Parts], F]
+    answers: Callable[[F], Answers], make: Callable[[Parts], F]
 ) -> Callable[[Parts], Feature]:
-    """Return a function that creates a feature with its request handler, so that the feature knows no protocol."""
+    """Return a function that creates a feature with its request handlers, so that the feature knows no protocol."""
 
     def make_both(parts: Parts) -> Feature:
         feature = make(parts)
-        feature.answers = handler(feature).answers
+        feature.answers = answers(feature)
         return feature
 
     return make_both

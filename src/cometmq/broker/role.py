@@ -28,18 +28,21 @@ from cometmq.broker.registration.requests import NameserverChannels
 from cometmq.broker.replication.copier import LogCopier
 from cometmq.broker.replication.copy_mark import CopyMark, KnownTopics
 from cometmq.broker.replication.master_port import MasterPort
+from cometmq.broker.replication.master_tables import begin_to_follow, take_over
 from cometmq.broker.replication.metadata import (
     AskMaster,
     KnownLog,
     MasterMetadata,
     metadata_of,
 )
-from cometmq.broker.replication.opening import ReplicasOpening
-from cometmq.broker.replication.requests.masters import MasterChannel
-from cometmq.broker.replication.requests.replicas import ReplicaHandler
-from cometmq.broker.replication.requests.roles import ChangeRole, RoleHandler
+from cometmq.broker.replication.opening import bind_port, log_copier, master_port
+from cometmq.broker.replication.requests.masters import asking_master
+from cometmq.broker.replication.requests.replicas import (
+    ChangeRole,
+    ReplicaHandler,
+    role_answers,
+)
 from cometmq.broker.replication.requests.slaves import noting_slaves, slave_answers
-from cometmq.broker.replication.take_over import begin_to_follow, take_over
 from cometmq.broker.requests import own_machine_gate, request_table
 from cometmq.broker.send.sends import Sends
 from cometmq.broker.tables.positions import GroupPositions
@@ -288,27 +291,13 @@ class RunningRole:
             announce=self._registrar.register,
             facts=[feature.facts for feature in self.features],
         )
-        status = ReplicaHandler(
-            self.replicas.state, metadata=self._metadata, store=self._store,
-            address=parts.address, ha_address=self._ha_address,
-        )  # fmt: skip
-        changes = RoleHandler(ground.change_role)
+        status = ReplicaHandler(parts, metadata=self._metadata, ha_address=self._ha_address)
         features = (feature.answers for feature in self.features)
-        return [*basics, status.answers, changes.answers, *features]
+        return [*basics, status.answers, role_answers(ground.change_role), *features]
 
     def _make_table(self, answers: Iterable[Answers]) -> RequestTable:
         guard = self.ground.parts.guard
         return request_table(answers, guard.gate or own_machine_gate(self.replicas.knows))
-
-    def _opening(self) -> ReplicasOpening:
-        base = self.ground.parts
-        return ReplicasOpening(
-            base.in_force,
-            base.store,
-            NameserverChannels(base.channels),
-            clock=base.clock,
-            pool=base.pool,
-        )
 
     def _ha_address(self) -> str:
         """Return the address from which slaves copy the log; empty if none."""
@@ -416,10 +405,10 @@ class MasterRole(RunningRole):
         return queue.max_offset
 
     def _open_replicas(self) -> None:
-        opening, ground = self._opening(), self.ground
-        self.replicas = master = opening.master()
+        ground = self.ground
+        self.replicas = master = master_port(ground.parts)
         self._serving.push_async_callback(master.close)
-        self.ha_port = opening.bind(master, ground.listen_host, beside=ground.port)
+        self.ha_port = bind_port(master, self._settings, ground.listen_host, beside=ground.port)
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
         """Return the handlers, wrapped so that `Parts.table_copies` notes slaves that send their id when they request tables."""
@@ -529,8 +518,10 @@ class SlaveRole(RunningRole):
         await asyncio.get_running_loop().run_in_executor(base.pool, mark.save, known)
 
     def _open_replicas(self) -> None:
-        on_written = self.ground.flusher.written
-        self.replicas = self._opening().copier(self.ground.listen_host, on_written=on_written)
+        ground = self.ground
+        self.replicas = log_copier(
+            ground.parts, ground.listen_host, on_written=ground.flusher.written
+        )
         self._serving.push_async_callback(self.replicas.close)
 
     def _make_registrar(self) -> Registrar:
@@ -549,7 +540,7 @@ class SlaveRole(RunningRole):
             parts,
             [table for feature in self.features for table in feature.master_tables],
             master=self._master_address,
-            ask=self._asking(MasterChannel(parts.channels)),
+            ask=self._asking(asking_master(parts.channels)),
             log=self._known_log(),
             mark=self.ground.mark,
         )

@@ -176,17 +176,7 @@ class Broker:
         if not settings.is_elected:
             check_alone(settings, self._disk)
             return RoleChanges(ground, self._conf)
-        group = ElectedGroup(
-            settings,
-            self._store,
-            address=self.address,
-            listen_host=self.listen_host,
-            disk=self._disk,
-            clock=self._clock,
-            pool=self._pool,
-            world=self._world,
-            on_written=self._flusher.written,
-        )
+        group = ElectedGroup(ground.parts, on_written=self._flusher.written)
         self._closing.push_async_callback(group.shut)
         return ElectedRoles(ground, group)
 

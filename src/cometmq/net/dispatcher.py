@@ -170,19 +170,22 @@ class Dispatcher:
         some: list[RawCommand] = []
         waiting = iter(commands)
         for command in waiting:
-            batch = batches.get(command[0])
             if command[1] & RESPONSE:
                 peer.take_answer(command)
-            elif batch is not None:
-                if batch is not latest:
-                    latest, some = batch, of_peer.setdefault(batch, [])
-                some.append(command)
-            elif peer.state >= PAUSED or now >= self.ends:
+                continue
+            handler = handlers.get(command[0])
+            if handler is None:
+                batch = batches.get(command[0])
+                if batch is not None:
+                    if batch is not latest:
+                        latest, some = batch, of_peer.setdefault(batch, [])
+                    some.append(command)
+                    continue
+                handler = self._not_supported
+            if peer.state >= PAUSED or now >= self.ends:
                 peer.put_back([command, *waiting])
                 break
-            else:
-                handler = handlers.get(command[0]) or self._not_supported
-                now = self._run(handler, _named(Command, command), peer, now)
+            now = self._run(handler, _named(Command, command), peer, now)
         for batch, some in of_peer.items():
             gathered.setdefault(batch, []).append((peer, some))
         return bool(of_peer)

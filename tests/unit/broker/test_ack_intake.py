@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cometmq.broker.pop.requests.ack_batches import AckBatch
+from cometmq.broker.pop.requests import AckBatch
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.model.codes import ResponseCode
 from cometmq.model.flags import ONEWAY

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cometmq.broker.statistics import statistics
-from cometmq.broker.statistics.rates import ConsumeRateSamples
+from cometmq.broker.statistics.statistics import ConsumeRateSamples
 from cometmq.broker.tables.offsets import Offsets
 from cometmq.codec.bodies.queue_offsets import (
     encode_client_offsets,

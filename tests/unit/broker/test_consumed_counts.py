@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from cometmq.broker.statistics.rates import ConsumeRateSamples
+from cometmq.broker.statistics.statistics import ConsumeRateSamples
 from cometmq.broker.tables.offsets import Offsets
 from tests.support.hand_clock import HandClock
 

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from cometmq.broker.statistics.requests.runtime import RuntimeHandler
+from cometmq.broker.statistics.requests import RuntimeHandler
 from cometmq.codec.bodies.kv import decode_kv_table
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
@@ -78,7 +78,9 @@ async def test_a_thousand_requests_for_runtime_numbers_make_two_tables(tmp_path)
         world = cast("HandWorld", parts.world)
         handler = RuntimeHandler(parts, facts=[told])
         peer = cast("Peer", None)
-        answers = [world.begin(handler.runtime(Command(RUNTIME), peer)) for _ in range(1000)]
+        answers = [
+            world.begin(handler.answers[RUNTIME](Command(RUNTIME), peer)) for _ in range(1000)
+        ]
         world.settle()
         bodies = [cast("bytes", each.get().body) for each in answers]
     assert {decode_kv_table(body)["fact"] for body in bodies} == {"told"}

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cometmq.broker.admin.attributes import altered
-from cometmq.broker.admin.topics import delete_topics
+from cometmq.broker.admin.topics import altered, delete_topics
 from cometmq.broker.parts import Parts
 from cometmq.broker.tables.saving import saved
 from cometmq.broker.tables.topics import QUEUES_MAX

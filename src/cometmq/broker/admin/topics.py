@@ -5,11 +5,10 @@ have answered or failed (it waits 3 s at most for these).
 """
 
 from asyncio import Future
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cometmq.broker.admin.attributes import altered, altered_by_text
 from cometmq.broker.parts import Parts
 from cometmq.broker.tables.saving import saved
 from cometmq.broker.tables.topic_limits import limits_of
@@ -23,7 +22,7 @@ from cometmq.codec.headers.topic import CreateTopic
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.names import check_topic, pop_retry_topic
-from cometmq.model.text import error_text
+from cometmq.model.text import error_text, in_quotes
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps
 from cometmq.store.message_store import MessageStore
@@ -194,3 +193,33 @@ def delete_topics(
             )
         saving.append(topics.delete(name, end=store.max_offset))
     return saving, left
+
+
+def altered(
+    known: Mapping[str, str], changes: Iterable[tuple[str, str | None]]
+) -> dict[str, str]:
+    """Return the attributes after changes, which are pairs of a signed key and, for `+`, the new value.
+
+    Raises:
+        RequestError: INVALID_PARAMETER: A key has no sign or is empty, or is to be set without a value.
+    """
+    found = dict(known)
+    for signed, value in changes:
+        key = signed[1:]
+        if signed.startswith("+") and key and value is not None:
+            found[key] = value
+        elif signed.startswith("-") and key:
+            found.pop(key, None)
+        else:
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER,
+                f"attribute {in_quotes(signed, 80)}: write +key=value to set it and -key to remove it",
+            )
+    return found
+
+
+def altered_by_text(known: Mapping[str, str], text: str | None) -> dict[str, str]:
+    """Return attributes after changes such as `+cleanup.policy=COMPACTION,-reserve.time`; see `altered`."""
+    words = (word.strip() for word in (text or "").split(","))
+    parts = (word.partition("=") for word in words if word)
+    return altered(known, ((key, value if sign else None) for key, sign, value in parts))

@@ -73,8 +73,8 @@ class Counters:
         self.at_midnights = MidnightTotals(clock.now_ms(), (0, 0))
         self.is_quiet = False
         self.events = EventCounts()
-        # By request code, oneway flag and answer code; cached, because each pull needs it.
-        self._answered: dict[tuple[int, int, int], tuple[Latencies, ...]] = {}
+        # Adds a duration by request code, oneway flag and answer code; cached, because each pull needs it.
+        self._answered: dict[tuple[int, int, int], Callable[[int], None]] = {}
         self.on_work: list[Callable[[], None]] = []
         self._minute_at = clock.monotonic()
         self._samples: deque[tuple[float, int, int, int, int]] = deque(
@@ -160,10 +160,11 @@ class Counters:
     def answered(self, code: int, flag: int, answer_code: int, seconds: float) -> None:
         """Count the answer to one request, and its duration; not for batch handlers, which count theirs themselves."""
         kind = (code, flag & ONEWAY, answer_code)
-        for latencies in self._answered.get(kind) or self._places_of(*kind):
-            latencies.add(int(seconds * _US))
+        add = self._answered.get(kind) or self._adder(*kind)
+        add(int(seconds * _US))
 
-    def _places_of(self, code: int, oneway: int, answer_code: int) -> tuple[Latencies, ...]:
+    def _adder(self, code: int, oneway: int, answer_code: int) -> Callable[[int], None]:
+        """Return a function that counts an answer of this kind, and gets its duration in microseconds."""
         result = "oneway" if oneway else "success"
         answer = response_name(answer_code).lower()
         labels = "remoting", _request_word(code), answer, "false", result
@@ -173,10 +174,16 @@ class Counters:
             places.append(self.events.latencies(_MADE.format("topic"), status, "false"))
         elif code == RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP:
             places.append(self.events.latencies(_MADE.format("consumer_group"), status))
-        kept = tuple(each for each in places if each is not None)
+        adds = [each.add for each in places if each is not None]
+
+        def add_to_all(time_us: int) -> None:
+            for add in adds:
+                add(time_us)
+
+        adder = adds[0] if len(adds) == 1 else add_to_all
         if len(self._answered) < EVENTS_MAX:
-            self._answered[code, oneway, answer_code] = kept
-        return kept
+            self._answered[code, oneway, answer_code] = adder
+        return adder
 
     def refused(self, limit: str) -> None:
         """Count a request that was refused because of a limit, by its name in metrics."""
@@ -207,14 +214,14 @@ class Counters:
         tally.add(count, size, time_us // count)
         if self.is_quiet:
             self._wake()
-        for latencies in self._answered.get(_PULLED) or self._places_of(*_PULLED):
-            latencies.add(time_us)
+        add = self._answered.get(_PULLED) or self._adder(*_PULLED)
+        add(time_us)
 
     def count_missed(self, began: float) -> None:
         """Count a pull answered on the fast path whose filter nothing matched; `began` is when it arrived (`now`)."""
         self.missed += 1
-        for latencies in self._answered.get(_UNMATCHED) or self._places_of(*_UNMATCHED):
-            latencies.add(int((self.now() - began) * _US))
+        add = self._answered.get(_UNMATCHED) or self._adder(*_UNMATCHED)
+        add(int((self.now() - began) * _US))
 
     def count_handed_out(
         self, topic: str, group: str, queue_id: int, count: int, size: int, began: float

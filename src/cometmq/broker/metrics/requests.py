@@ -14,7 +14,7 @@ from cometmq.broker.metrics.page import MetricsPage
 from cometmq.broker.metrics.state_samples import StateSamples
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.settings.metrics_keys import MetricsExporter
-from cometmq.broker.statistics.requests.runtime import earliest_time
+from cometmq.broker.statistics.requests import earliest_time
 from cometmq.broker.tables.replication_state import MasterState
 from cometmq.codec.metrics_text import CONTENT_TYPE, Sample, Source
 from cometmq.model.errors import NetError

@@ -200,11 +200,7 @@ class Acks:
 
     def _range(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Return a queue's min and max offset, 0 and 0 if it never had a message; raise RequestError if it does not exist."""
-        config = self._parts.topics.get(topic)
-        if config is None:
-            raise RequestError(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!"
-            )
+        config = self._parts.topics.existing(topic)
         if not 0 <= queue_id < config.read_queues:
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL,

@@ -15,9 +15,7 @@ from cometmq.broker.pop.orders import Orders
 from cometmq.broker.pop.peeking import Peeking
 from cometmq.broker.pop.popping import Popping
 from cometmq.broker.pop.reading import PopReader
-from cometmq.broker.pop.requests.ack_batches import AckBatch
-from cometmq.broker.pop.requests.assignment import AssignmentHandler
-from cometmq.broker.pop.requests.pops import PopHandler
+from cometmq.broker.pop.requests import AckBatch, assignment_answers, pop_answers
 from cometmq.broker.pop.revive import Revive
 from cometmq.broker.pop.waiting import PopLongPolls
 from cometmq.broker.registration.requests import NameserverChannels
@@ -86,7 +84,7 @@ class PopFeature(Feature):
         self._machines = Machines(parts.world, "pop")
         self._is_running = False
         self.answers = {
-            **PopHandler(self.popping, peeking, self.acks).answers,
+            **pop_answers(self.popping, peeking, self.acks),
             RequestCode.ACK_MESSAGE: AckBatch(self._check_points, self.acks),
         }
 
@@ -218,7 +216,7 @@ class AssignmentFeature(Feature):
     def __init__(self, parts: Parts) -> None:
         routes = RouteLookup(parts.settings, NameserverChannels(parts.channels))
         self._assignments = Assignments(parts, routes.read_queues)
-        self.answers = AssignmentHandler(self._assignments).answers
+        self.answers = assignment_answers(self._assignments)
         self.master_tables = (
             MasterTable(
                 RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,

@@ -197,11 +197,7 @@ class Popping:
                 ResponseCode.NO_PERMISSION,
                 f"the broker[{self._parts.address}] pop message is forbidden",
             )
-        topic = self._parts.topics.get(name)
-        if topic is None:
-            raise RequestError(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!"
-            )
+        topic = self._parts.topics.existing(name)
         if not is_readable(topic.perm):
             raise RequestError(
                 ResponseCode.NO_PERMISSION, f"the topic[{name}] peeking message is forbidden"
@@ -217,17 +213,7 @@ class Popping:
     def check_group(self, name: str) -> None:
         """Raise RequestError unless the group may consume; a missing group is created if the settings allow it."""
         check_group_of_clients(name)
-        group = self._parts.groups.get(name)
-        if group is None:
-            raise RequestError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group [{name}] does not exist, create it or set "
-                "autoCreateSubscriptionGroup=true",
-            )
-        if not group.consume_enabled:
-            raise RequestError(
-                ResponseCode.NO_PERMISSION, f"subscription group no permission, {name}"
-            )
+        self._parts.groups.consuming(name, {})
 
     def _has_any(self, request: NotificationRequest, topic: TopicConfig) -> bool:
         group = request.consumer_group

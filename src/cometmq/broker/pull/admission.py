@@ -41,21 +41,7 @@ class PullAdmission:
         Raises:
             RequestError: The group does not exist and is not created, or it may not consume.
         """
-        name = request.consumer_group
-        group = self._groups.get(name)
-        if group is None:
-            raise RequestError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group [{name}] does not exist, create it or set "
-                "autoCreateSubscriptionGroup=true",
-            )
-        if not group.consume_enabled:
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"subscription group no permission, {name}",
-                {"forbiddenType": _BY_GROUP},
-            )
-        return group
+        return self._groups.consuming(request.consumer_group, {"forbiddenType": _BY_GROUP})
 
     def topic_of(self, request: PullRequest) -> TopicConfig:
         """Return the configuration of the topic that is pulled from.
@@ -63,12 +49,7 @@ class PullAdmission:
         Raises:
             RequestError: The topic does not exist, may not be read, or has no such queue.
         """
-        topic = self._topics.get(request.topic)
-        if topic is None:
-            raise RequestError(
-                ResponseCode.TOPIC_NOT_EXIST,
-                f"topic[{request.topic}] not exist, apply first please!",
-            )
+        topic = self._topics.existing(request.topic)
         if not is_readable(topic.perm):
             raise RequestError(
                 ResponseCode.NO_PERMISSION,

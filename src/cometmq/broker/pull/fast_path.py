@@ -12,7 +12,7 @@ from dataclasses import replace
 from cometmq.broker.parts import Parts
 from cometmq.broker.pull.found_pulls import FoundPulls, KnownPull
 from cometmq.broker.pull.pulls import PullAnswer, Pulls
-from cometmq.broker.pull.requests.pulls import encode
+from cometmq.broker.pull.requests import encode
 from cometmq.broker.request_caller import RequestCaller
 from cometmq.broker.tables.long_polls import HeldPull
 from cometmq.codec.fields import decode_fields

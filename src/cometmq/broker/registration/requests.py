@@ -1,4 +1,4 @@
-"""Sends a broker's requests to nameservers over channels."""
+"""Sends a broker's requests to nameservers, and a slave's to its master, over channels."""
 
 from collections.abc import Callable
 

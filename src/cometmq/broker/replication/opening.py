@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor
 
+from cometmq.broker.parts import LastingParts
 from cometmq.broker.registration.addresses import UNSPECIFIED_HOSTS
-from cometmq.broker.registration.nameserver_calls import NameserverCalls
+from cometmq.broker.registration.requests import NameserverChannels
 from cometmq.broker.replication.allowed_addresses import (
     AllowedAddresses,
     members_by_nameservers,
@@ -14,111 +14,88 @@ from cometmq.broker.replication.copier import LogCopier
 from cometmq.broker.replication.master_port import MasterPort
 from cometmq.broker.replication.terms import copy_rule, link_terms, slave_rates
 from cometmq.broker.settings.broker_settings import BrokerRole, BrokerSettings
-from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
-from cometmq.model.settings import SettingsInForce
 from cometmq.net.host_names import HostNames
-from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
 HA_PORT_DISTANCE = 1  # BrokerStartup of RocketMQ 5.3.3.
 
 
-class ReplicasOpening:
-    """The factory of a master's port or a slave's copier."""
+def master_port(parts: LastingParts) -> MasterPort:
+    """Create a master's port, not bound yet; from now on sends wait for replicas if the settings require it.
 
-    def __init__(
-        self,
-        in_force: SettingsInForce[BrokerSettings],
-        store: MessageStore,
-        calls: NameserverCalls,
-        *,
-        clock: Clock,
-        pool: Executor,
-    ) -> None:
-        self._in_force = in_force
-        self._settings = in_force.current
-        self._store = store
-        self._calls = calls
-        self._clock = clock
-        self._pool = pool
-
-    def master(self) -> MasterPort:
-        """Create a master's port, not bound yet; from now on sends wait for replicas if the settings require it.
-
-        Raises:
-            SettingsError: The secret or the TLS settings cannot be used.
-        """
-        settings = self._settings
-        # Anybody can register at a nameserver, so its answer suffices only if slaves must prove more than their address.
-        is_word_enough = settings.are_slaves_proven or not settings.is_guarded
-        nameservers = settings.nameserver_addresses if is_word_enough else ()
-        find = None
-        if nameservers:
-            ips_of = HostNames(self._clock).ips_of
-            find = members_by_nameservers(
-                nameservers, settings.broker_name, self._calls, ips_of
-            )
-        port = MasterPort(
-            self._store,
-            rule=copy_rule(settings),
-            terms=link_terms(settings),
-            allowed=AllowedAddresses(settings.ha_allowed, find, self._clock),
-            clock=self._clock,
-            pool=self._pool,
-            tls=settings.server_tls(),
+    Raises:
+        SettingsError: The secret or the TLS settings cannot be used.
+    """
+    settings = parts.in_force.current
+    # Anybody can register at a nameserver, so its answer suffices only if slaves must prove more than their address.
+    is_word_enough = settings.are_slaves_proven or not settings.is_guarded
+    nameservers = settings.nameserver_addresses if is_word_enough else ()
+    find = None
+    if nameservers:
+        ips_of = HostNames(parts.clock).ips_of
+        find = members_by_nameservers(
+            nameservers, settings.broker_name, NameserverChannels(parts.channels), ips_of
         )
-        port.begin(slave_timeout_ms=settings.slave_timeout_ms, rates=slave_rates(settings))
-        self._in_force.on_change.append(
-            lambda: port.change(
-                copy_rule(settings),
-                slave_timeout_ms=settings.slave_timeout_ms,
-                rates=slave_rates(settings),
-            )
+    port = MasterPort(
+        parts.store,
+        rule=copy_rule(settings),
+        terms=link_terms(settings),
+        allowed=AllowedAddresses(settings.ha_allowed, find, parts.clock),
+        clock=parts.clock,
+        pool=parts.pool,
+        tls=settings.server_tls(),
+    )
+    port.begin(slave_timeout_ms=settings.slave_timeout_ms, rates=slave_rates(settings))
+    parts.in_force.on_change.append(
+        lambda: port.change(
+            copy_rule(settings),
+            slave_timeout_ms=settings.slave_timeout_ms,
+            rates=slave_rates(settings),
         )
-        return port
+    )
+    return port
 
-    def bind(self, port: MasterPort, host: str, *, beside: int) -> int:
-        """Bind the HA port; return its number, or 0 if there is none.
 
-        `port` is the port object of this broker, `host` the address to listen on, and `beside` the broker's own port.
+def bind_port(port: MasterPort, settings: BrokerSettings, host: str, *, beside: int) -> int:
+    """Bind the HA port; return its number, or 0 if there is none.
 
-        Raises:
-            NetError: The port cannot be bound, and it was set explicitly or the role is SYNC_MASTER.
-        """
-        settings = self._settings
-        if not settings.nameserver_addresses and not settings.ha_allowed:
-            return 0  # No slave could be accepted.
-        # If the broker listens on any free port, so does the HA port.
-        default = beside + HA_PORT_DISTANCE if settings.listen_port else 0
-        number = settings.ha_port or default
-        try:
-            return port.door.bind(host, number)
-        except NetError as error:
-            if settings.ha_port or settings.broker_role is BrokerRole.SYNC_MASTER:
-                raise NetError(
-                    f"haListenPort={number}: {error}; set it to a free port"
-                ) from error
-            _log.warning("slaves cannot copy the log, because no HA port is open: %s", error)
-            return 0
+    `port` is the port object of this broker, `host` the address to listen on, and `beside` the broker's own port.
 
-    def copier(self, host: str, *, on_written: Callable[[], None]) -> LogCopier:
-        """Create a slave's copier, which `serve` starts; raise SettingsError for a bad secret or TLS settings.
+    Raises:
+        NetError: The port cannot be bound, and it was set explicitly or the role is SYNC_MASTER.
+    """
+    if not settings.nameserver_addresses and not settings.ha_allowed:
+        return 0  # No slave could be accepted.
+    # If the broker listens on any free port, so does the HA port.
+    default = beside + HA_PORT_DISTANCE if settings.listen_port else 0
+    number = settings.ha_port or default
+    try:
+        return port.door.bind(host, number)
+    except NetError as error:
+        if settings.ha_port or settings.broker_role is BrokerRole.SYNC_MASTER:
+            raise NetError(f"haListenPort={number}: {error}; set it to a free port") from error
+        _log.warning("slaves cannot copy the log, because no HA port is open: %s", error)
+        return 0
 
-        `host` is the address that the broker listens on; unless it is 0.0.0.0 or ::, the slave also connects from it.
-        `on_written` is called to flush what was appended.
-        """
-        settings = self._settings
-        copier = LogCopier(
-            self._store,
-            broker_id=settings.broker_id,
-            own_ip=None if host in UNSPECIFIED_HOSTS else host,
-            terms=link_terms(settings),
-            clock=self._clock,
-            pool=self._pool,
-            on_written=on_written,
-            tls=settings.client_tls(),
-        )
-        copier.master_told(settings.ha_master or "")
-        return copier
+
+def log_copier(parts: LastingParts, host: str, *, on_written: Callable[[], None]) -> LogCopier:
+    """Create a slave's copier, which `serve` starts; raise SettingsError for a bad secret or TLS settings.
+
+    `host` is the address that the broker listens on; unless it is 0.0.0.0 or ::, the slave also connects from it.
+    `on_written` is called to flush what was appended.
+    """
+    settings = parts.in_force.current
+    copier = LogCopier(
+        parts.store,
+        broker_id=settings.broker_id,
+        own_ip=None if host in UNSPECIFIED_HOSTS else host,
+        terms=link_terms(settings),
+        clock=parts.clock,
+        pool=parts.pool,
+        on_written=on_written,
+        tls=settings.client_tls(),
+    )
+    copier.master_told(settings.ha_master or "")
+    return copier

@@ -75,12 +75,7 @@ class Replies:
 
     def _topic_of(self, request: AnySend) -> TopicConfig:
         check_sendable(request.topic)
-        topic = self._topics.get(request.topic)
-        if topic is None:
-            raise RequestError(
-                ResponseCode.TOPIC_NOT_EXIST,
-                f"topic[{request.topic}] not exist, apply first please!",
-            )
+        topic = self._topics.existing(request.topic)
         if not is_writable(topic.perm):
             raise RequestError(
                 ResponseCode.NO_PERMISSION,

@@ -5,12 +5,13 @@ computed from store times, the rate of a group from the growth of its offsets, s
 Follows AdminBrokerProcessor of RocketMQ 5.3.3.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 from cometmq.broker.parts import Parts
-from cometmq.broker.statistics.rates import WINDOW_SECONDS, ConsumeRateSamples
-from cometmq.broker.tables.offsets import topics_by_group
+from cometmq.broker.tables.offsets import Offsets, topics_by_group
 from cometmq.broker.tables.positions import Place, Position
+from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
 from cometmq.codec.bodies.stats import (
     ConsumeStats,
     QueueBounds,
@@ -18,12 +19,54 @@ from cometmq.codec.bodies.stats import (
     TimeSpan,
     TopicStats,
 )
+from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
+
+WINDOW_SECONDS = 60.0  # As the tps of RocketMQ's StatsItem.
+SAMPLE_SECONDS = 10.0
+
+
+class ConsumeRateSamples:
+    """The last samples of the offsets of groups, at most six, normally 10 s apart.
+
+    Pulls count nothing for it: if an offset grew by n since a sample, n messages count as consumed.
+    """
+
+    def __init__(self, offsets: Offsets, clock: Clock) -> None:
+        self._offsets = offsets
+        self._clock = clock
+        self._samples: deque[tuple[float, dict[str, int]]] = deque(
+            maxlen=int(WINDOW_SECONDS / SAMPLE_SECONDS)
+        )
+
+    def sample(self) -> bool:
+        """Sample all offsets; return whether the kept samples differ, so that sampling should continue."""
+        self._samples.append((self._clock.monotonic(), self._offsets.consumed_counts()))
+        return any(counts != self._samples[0][1] for _, counts in self._samples)
+
+    def rate(self, group: str, topic: str) -> float:
+        """Return about the messages per second that a group consumed of a topic in the last minute. For any thread."""
+        key = topic + TOPIC_GROUP_SEPARATOR + group
+        # A copy, because the loop adds samples meanwhile.
+        known = [(at, counts[key]) for at, counts in list(self._samples) if key in counts]
+        if not known:
+            return 0.0
+        at = self._clock.monotonic()
+        # There are no samples while nothing changes, so the last one before the window is its start.
+        began, first = [
+            *known[:1],
+            *(each for each in known if each[0] <= at - WINDOW_SECONDS),
+        ][-1]
+        # Directly after a sample, a few messages would appear as thousands a second.
+        seconds = min(max(at - began, SAMPLE_SECONDS), WINDOW_SECONDS)
+        now = self._offsets.consumed_count(key)
+        return max((first if now is None else now) - first, 0) / seconds
+
 
 # A group, one of its topics, and the group's position in each queue of the topic.
 _Work = tuple[str, str, dict[MessageQueue, Position]]

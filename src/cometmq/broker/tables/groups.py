@@ -127,6 +127,26 @@ class Groups:
             self._changed()
         return found
 
+    def consuming(self, name: str, fields: dict[str, str]) -> GroupConfig:
+        """Return a group as `get` does, if it may consume.
+
+        Raises:
+            RequestError: As `get`; SUBSCRIPTION_GROUP_NOT_EXIST: There is none; NO_PERMISSION, with these header `fields`:
+                It may not consume.
+        """
+        group = self.get(name)
+        if group is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group [{name}] does not exist, create it or set "
+                "autoCreateSubscriptionGroup=true",
+            )
+        if not group.consume_enabled:
+            raise RequestError(
+                ResponseCode.NO_PERMISSION, f"subscription group no permission, {name}", fields
+            )
+        return group
+
     def check_room(self, name: str, *, code: int = ResponseCode.SYSTEM_ERROR) -> None:
         """Raise RequestError with `code` if this group does not exist and there are too many groups for a new one."""
         if name not in self._groups and len(self._groups) >= self._settings.groups_max:

@@ -204,11 +204,6 @@ class Members:
 
     # --- first pulls of groups without offsets
 
-    def first_pull(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return the offset that `note_first_pull` remembers for a group and queue, or None."""
-        found = self._consumers.get(group)
-        return None if found is None else found.first_pulls.get((topic, queue_id))
-
     def note_first_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember the offset of a pull, unless one of the same group and queue is remembered.
 

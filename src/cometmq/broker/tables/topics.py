@@ -219,6 +219,15 @@ class Topics:
             return TopicConfig(name, 1, 1, PERM_READ)
         return found
 
+    def existing(self, name: str) -> TopicConfig:
+        """Return the topic as `get` does; raise RequestError (TOPIC_NOT_EXIST) if there is none."""
+        found = self.get(name)
+        if found is None:
+            raise RequestError(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!"
+            )
+        return found
+
     def table(self) -> TopicTable:
         """Return a snapshot of all topics."""
         return TopicTable(self.version, dict(self._topics))

@@ -8,32 +8,23 @@ from cometmq.codec.timer_files import encode_check
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
+from cometmq.net.answering import body_of, by_code
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
 from cometmq.steps.steps import Steps
 
 
-class TimerHandler:
-    """Handles recalls of timed messages and requests for the timer's checkpoint and counts."""
+def timer_answers(timer: Timer) -> Answers:
+    """Return the handlers of recalls of timed messages, and of requests for the timer's checkpoint and counts."""
 
-    def __init__(self, timer: Timer) -> None:
-        self._timer = timer
-        self.answers: Answers = {
-            RequestCode.RECALL_MESSAGE: self.recall,
-            RequestCode.GET_TIMER_CHECK_POINT: self.check,
-            RequestCode.GET_TIMER_METRICS: self.counts,
-        }
-
-    def recall(self, command: Command, peer: Peer) -> Steps[Answer]:
-        """Recall a message; the answer has its unique id (RECALL_MESSAGE 370)."""
+    def recall(command: Command, peer: Peer) -> Steps[Answer]:
         request = decode_fields(RecallRequest, command.fields)
-        unique_key, region = yield from self._timer.recall.recall(request, peer.host)
+        unique_key, region = yield from timer.recall.recall(request, peer.host)
         return Answer(fields={"msgId": unique_key, keys_of.MSG_REGION: region})
 
-    def check(self, _command: Command, _peer: Peer) -> Answer:
-        """Answer with the timer's last checkpoint, encoded as in its file (GET_TIMER_CHECK_POINT 60)."""
-        return Answer(body=encode_check(self._timer.check))
-
-    def counts(self, _command: Command, _peer: Peer) -> Answer:
-        """Answer with the number of waiting timed messages per topic, as in timermetrics (GET_TIMER_METRICS 61)."""
-        return Answer(body=self._timer.counts_text().encode())
+    return {
+        RequestCode.RECALL_MESSAGE: recall,
+        # Both as in the timer's files.
+        RequestCode.GET_TIMER_CHECK_POINT: by_code(lambda: timer.check, body_of(encode_check)),
+        RequestCode.GET_TIMER_METRICS: by_code(timer.counts_text, body_of(str.encode)),
+    }

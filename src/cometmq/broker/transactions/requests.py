@@ -7,34 +7,27 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.model.rights import Action, Asker
 from cometmq.net.answer import Answer
+from cometmq.net.answering import by_fields
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers, WithAsker, may_of
 from cometmq.steps.steps import Steps
 
 
-class TransactionHandler:
-    """Handles the ends of transactions and the resumption of checks of a half message."""
+def transaction_answers(transactions: Transactions) -> Answers:
+    """Return the handlers of the ends of transactions, and of the resumption of checks of a discarded one.
 
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-        self.answers: Answers = {
-            RequestCode.END_TRANSACTION: WithAsker(self.end),
-            RequestCode.RESUME_CHECK_HALF_MESSAGE: self.resume,
-        }
+    Unlike RocketMQ, a producer that does not know the outcome is answered, too, unless the request is one-way, so that it
+    need not wait for a timeout.
+    """
 
-    def end(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
-        """End a transaction (END_TRANSACTION 37).
-
-        Unlike RocketMQ, it also answers a producer that does not know the outcome, unless the request is one-way, so
-        that the producer need not wait for a timeout.
-        """
+    def end(command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
         request = decode_fields(EndTransaction, command.fields)
         may = may_of(asker, Action.PUB)
-        remark = yield from self._transactions.end(request, command.remark, may)
-        return Answer(remark=remark)
+        return Answer(remark=(yield from transactions.end(request, command.remark, may)))
 
-    def resume(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Reopen a discarded transaction, so that it is checked again (RESUME_CHECK_HALF_MESSAGE 323)."""
-        message_id = decode_fields(ResumeCheck, command.fields).msg_id or ""
-        yield from self._transactions.resume(message_id)
-        return Answer()
+    return {
+        RequestCode.END_TRANSACTION: WithAsker(end),
+        RequestCode.RESUME_CHECK_HALF_MESSAGE: by_fields(
+            ResumeCheck, lambda request: transactions.resume(request.msg_id or "")
+        ),
+    }

@@ -57,7 +57,6 @@ _SENT_FRAME_MAX = 64 << 10
 # Streams of which the end is remembered, to tell frames that were on their way from frames that break the protocol.
 _ENDED_MAX = 1024
 _FIELD_OVERHEAD = 32
-_WINDOW_MAX = 2**31 - 1
 _STREAM_MAX = 2**31 - 1
 _KNOWN_SETTINGS = frozenset(
     (

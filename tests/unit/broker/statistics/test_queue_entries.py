@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.broker.statistics.queue_entries import QueueEntries
+from cometmq.broker.statistics.queues import QueueEntries
 from cometmq.codec.headers.console import QueueEntriesRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError

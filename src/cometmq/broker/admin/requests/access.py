@@ -3,7 +3,7 @@
 The handlers are imported only if they are needed, because imports slow down the start (docs/design/0001).
 """
 
-from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.parts import Parts
 from cometmq.broker.refusals import refusing
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
@@ -31,19 +31,17 @@ _OF_USERS = (
 _NO_USERS = "there are no users: Auth 2.0 is off; set authenticationEnabled=true"
 
 
-class AccessHandler(Feature):
-    """Handles requests about accounts and users, or answers that they are off."""
-
-    def __init__(self, parts: Parts) -> None:
-        self.answers = {**_of_accounts(parts), **_of_users(parts)}
+def access_answers(parts: Parts) -> Answers:
+    """Return the handlers of requests about accounts and users, or those that answer that these are off."""
+    return {**_of_accounts(parts), **_of_users(parts)}
 
 
 def _of_accounts(parts: Parts) -> Answers:
     if parts.guard.accounts is None:
         return dict.fromkeys(_OF_ACCOUNTS, refusing(ResponseCode.SYSTEM_ERROR, _NO_ACCOUNTS))
-    from cometmq.broker.admin.requests.accounts import AccountHandler
+    from cometmq.broker.admin.requests.accounts import account_answers
 
-    return AccountHandler(parts, parts.guard.accounts).answers
+    return account_answers(parts, parts.guard.accounts)
 
 
 def _of_users(parts: Parts) -> Answers:

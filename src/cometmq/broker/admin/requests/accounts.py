@@ -11,19 +11,16 @@ import orjson
 from cometmq.access.account_edits import AccountEdits, versions
 from cometmq.access.account_files import AccountFiles
 from cometmq.broker.parts import Parts
-from cometmq.codec.fields import decode_fields, encode_fields
 from cometmq.codec.headers.account import (
     AccountVersions,
     DeleteAccount,
     UpdateAccount,
     UpdateWhiteAddresses,
 )
-from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError, SettingsError
-from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
+from cometmq.net.answering import by_code, by_fields, header_of
 from cometmq.net.requests import Answers
 from cometmq.steps.steps import Steps, elsewhere
 
@@ -31,57 +28,40 @@ from cometmq.steps.steps import Steps, elsewhere
 _UPDATE_FAILED, _DELETE_FAILED, _WHITE_FAILED = 209, 210, 211
 
 
-class AccountHandler:
-    """Handles requests to change accounts of ACL 1.0 and to read the versions of their files."""
+def account_answers(parts: Parts, files: AccountFiles) -> Answers:
+    """Return the handlers of requests to change accounts of ACL 1.0, and to read the versions of their files."""
+    edits = AccountEdits(files, parts.clock)
 
-    def __init__(self, parts: Parts, files: AccountFiles) -> None:
-        self._parts = parts
-        self._files = files
-        self._edits = AccountEdits(files, parts.clock)
-        self.answers: Answers = {
-            RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: self.change,
-            RequestCode.DELETE_ACL_CONFIG: self.delete,
-            RequestCode.GET_BROKER_CLUSTER_ACL_INFO: self.tell_versions,
-            RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: self.set_white,
-        }
+    def change(request: UpdateAccount) -> Steps[None]:
+        return _done(lambda: edits.change(request), _UPDATE_FAILED, "an account")
 
-    def change(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Create or change an account (UPDATE_AND_CREATE_ACL_CONFIG 50)."""
-        change = decode_fields(UpdateAccount, command.fields)
-        return _done(lambda: self._edits.change(change), _UPDATE_FAILED, "an account")
+    def delete(request: DeleteAccount) -> Steps[None]:
+        return _done(lambda: edits.delete(request.access_key), _DELETE_FAILED, "an account")
 
-    def delete(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Delete an account (DELETE_ACL_CONFIG 51)."""
-        access_key = decode_fields(DeleteAccount, command.fields).access_key
-        return _done(lambda: self._edits.delete(access_key), _DELETE_FAILED, "an account")
+    def set_white(request: UpdateWhiteAddresses) -> Steps[None]:
+        addresses, path = request.global_white_addrs, request.acl_file_full_path
+        return _done(lambda: edits.set_white(addresses, path), _WHITE_FAILED, "white addresses")
 
-    def set_white(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Set the global white addresses of an account file (UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53)."""
-        request = decode_fields(UpdateWhiteAddresses, command.fields)
-        return _done(
-            lambda: self._edits.set_white(
-                request.global_white_addrs, request.acl_file_full_path
-            ),
-            _WHITE_FAILED,
-            "white addresses",
-        )
+    return {
+        RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: by_fields(UpdateAccount, change),
+        RequestCode.DELETE_ACL_CONFIG: by_fields(DeleteAccount, delete),
+        RequestCode.GET_BROKER_CLUSTER_ACL_INFO: by_code(
+            lambda: _versions_of(parts, files), header_of
+        ),
+        RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: by_fields(
+            UpdateWhiteAddresses, set_white
+        ),
+    }
 
-    def tell_versions(self, _command: Command, _peer: Peer) -> Answer:
-        """Answer with the versions of the account files (GET_BROKER_CLUSTER_ACL_INFO 52)."""
-        files, settings = self._files, self._parts.settings
-        return Answer(
-            fields=encode_fields(
-                AccountVersions(
-                    version=_json(_version(files, files.default_path)),
-                    all_acl_file_version=_json(
-                        {path: _version(files, path) for path in files.texts}
-                    ),
-                    broker_name=settings.broker_name,
-                    broker_addr=self._parts.address,
-                    cluster_name=settings.cluster_name,
-                )
-            )
-        )
+
+def _versions_of(parts: Parts, files: AccountFiles) -> AccountVersions:
+    return AccountVersions(
+        version=_json(_version(files, files.default_path)),
+        all_acl_file_version=_json({path: _version(files, path) for path in files.texts}),
+        broker_name=parts.settings.broker_name,
+        broker_addr=parts.address,
+        cluster_name=parts.settings.cluster_name,
+    )
 
 
 def _json(value: object) -> str:
@@ -93,7 +73,7 @@ def _version(files: AccountFiles, path: str) -> dict[str, int]:
     return DataVersion(timestamp, counter).to_json()
 
 
-def _done(work: Callable[[], None], code: int, what: str) -> Steps[Answer]:
+def _done(work: Callable[[], None], code: int, what: str) -> Steps[None]:
     try:
         yield from elsewhere(work)
     except SettingsError as error:
@@ -103,4 +83,3 @@ def _done(work: Callable[[], None], code: int, what: str) -> Steps[Answer]:
         raise RequestError(
             code, f"{what} cannot be written: {why}; nothing was changed"
         ) from None
-    return Answer()

@@ -1,54 +1,65 @@
-"""Requests GET_BROKER_CONFIG 26, UPDATE_BROKER_CONFIG 25 and SET_COMMITLOG_READ_MODE 2004."""
+"""Requests for the settings (25, 26, 2004), and to clean files and queues (306, 316, 329)."""
 
 import orjson
 
+from cometmq.broker.admin.cleaning import Cleaning
 from cometmq.broker.admin.configuration import Configuration
-from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.parts import Parts
 from cometmq.codec.headers.console import CHANGED_KEYS, SET_KEYS
 from cometmq.codec.java_properties import decode_java_properties, encode_properties_text
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.net.answer import Answer
+from cometmq.net.answering import as_is, by_body, by_code
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Answers
 from cometmq.steps.steps import Steps, elsewhere
 
 
-class ConfigurationHandler(Feature):
-    """Handles requests to read and change the broker's settings."""
+def configuration_answers(parts: Parts) -> Answers:
+    """Return the handlers of requests to read and change the broker's settings."""
+    configuration = Configuration(parts)
 
-    def __init__(self, parts: Parts) -> None:
-        self._configuration = Configuration(parts)
-        self.answers = {
-            RequestCode.GET_BROKER_CONFIG: self.read,
-            RequestCode.UPDATE_BROKER_CONFIG: self.change,
-            RequestCode.SET_COMMITLOG_READ_MODE: self.set_reading,
-        }
-
-    def read(self, _command: Command, _peer: Peer) -> Answer:
-        """Answer with the settings, secrets hidden, as text in the form of a properties file (GET_BROKER_CONFIG 26)."""
-        version = orjson.dumps(self._configuration.version.to_json()).decode()
-        body = encode_properties_text(self._configuration.table())
-        changed = ",".join(self._configuration.changed())
-        fields = {"version": version, SET_KEYS: ",".join(self._configuration.set_keys())}
+    def read() -> Answer:
+        # Secrets are hidden.
+        version = orjson.dumps(configuration.version.to_json()).decode()
+        body = encode_properties_text(configuration.table())
+        changed = ",".join(configuration.changed())
+        fields = {"version": version, SET_KEYS: ",".join(configuration.set_keys())}
         if changed:
             fields[CHANGED_KEYS] = changed
         return Answer(fields=fields, body=body)
 
-    def change(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Change all settings in the request or none; save them if there is a conf file (UPDATE_BROKER_CONFIG 25)."""
-        try:
-            values = decode_java_properties(command.body)
-        except CodecError as error:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}"
-            ) from None
-        self._configuration.change(values)
-        yield from elsewhere(lambda: self._configuration.keep(values))
-        return Answer()
+    def change(values: dict[str, str]) -> Steps[None]:
+        configuration.change(values)
+        yield from elsewhere(lambda: configuration.keep(values))
 
-    def set_reading(self, command: Command, _peer: Peer) -> Answer:
-        """Set whether the log is read ahead, until the next start (SET_COMMITLOG_READ_MODE 2004)."""
+    def set_reading(command: Command, _peer: Peer) -> Answer:
         mode = command.fields.get("READ_AHEAD_MODE")
-        self._configuration.set_reading(mode)
+        configuration.set_reading(mode)
         return Answer(remark=f"set commitlog readahead mode success, mode: {mode}")
+
+    return {
+        RequestCode.GET_BROKER_CONFIG: by_code(read, as_is),
+        RequestCode.UPDATE_BROKER_CONFIG: by_body(_settings, change),
+        RequestCode.SET_COMMITLOG_READ_MODE: set_reading,
+    }
+
+
+def _settings(body: bytes) -> dict[str, str]:
+    try:
+        return decode_java_properties(body)
+    except CodecError as error:
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}"
+        ) from None
+
+
+def cleaning_answers(cleaning: Cleaning) -> Answers:
+    """Return the handlers of requests to delete expired files, queues of missing topics, and empty superfluous queues."""
+    return {
+        RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: by_code(cleaning.clean_queues),
+        RequestCode.CLEAN_UNUSED_TOPIC: by_code(cleaning.clean_topics),
+        RequestCode.DELETE_EXPIRED_COMMITLOG: by_code(cleaning.delete_expired),
+    }

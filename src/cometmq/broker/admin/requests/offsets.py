@@ -1,9 +1,16 @@
-"""Requests for offsets of groups (14, 15, 43) and of queues (29, 30, 31, 32)."""
+"""Requests for offsets of groups (14, 15, 43), their resets (222), and for offsets of queues (29, 30, 31, 32)."""
 
 from cometmq.broker.admin.offsets import CommittedOffsets, QueueOffsets
-from cometmq.broker.parts import Parts
+from cometmq.broker.admin.resets import GroupResets
+from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.tables.members import membership, who_may
 from cometmq.codec.bodies.consumer_offset import encode_offset_table
-from cometmq.codec.fields import decode_fields, encode_fields
+from cometmq.codec.bodies.queue_offsets import (
+    encode_queue_offset_list,
+    encode_queue_offsets,
+)
+from cometmq.codec.fields import decode_fields
+from cometmq.codec.headers.console import ResetOffsetRequest
 from cometmq.codec.headers.offset import (
     QueryConsumerOffset,
     QueueRequest,
@@ -12,69 +19,81 @@ from cometmq.codec.headers.offset import (
     UpdateConsumerOffset,
 )
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode
+from cometmq.model.codes import Language, RequestCode
+from cometmq.model.queue import MessageQueue
+from cometmq.model.rights import Action, topic_access
 from cometmq.net.answer import Answer
+from cometmq.net.answering import body_elsewhere, by_code, by_fields, header_of
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
-from cometmq.steps.steps import Steps, elsewhere
+from cometmq.steps.steps import Steps
 
 
-class OffsetHandler:
-    """Handles requests for the bounds and times of queues, and to read and commit groups' offsets."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._committed = CommittedOffsets(parts)
-        self._bounds = QueueOffsets(parts.store)
-        self._offsets = parts.offsets
-        self.answers: Answers = {
-            RequestCode.QUERY_CONSUMER_OFFSET: self.query,
-            RequestCode.UPDATE_CONSUMER_OFFSET: self.update,
-            RequestCode.GET_ALL_CONSUMER_OFFSET: self.all,
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self.search,
-            RequestCode.GET_MAX_OFFSET: self.greatest,
-            RequestCode.GET_MIN_OFFSET: self.least,
-            RequestCode.GET_EARLIEST_MSG_STORETIME: self.earliest_time,
-        }
-
-    # --- of consumer groups
-
-    def query(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Answer with a group's committed offset in a queue, 0 if the queue is new, else refuse (QUERY_CONSUMER_OFFSET 14)."""
-        request = decode_fields(QueryConsumerOffset, command.fields)
-        return _offset((yield from self._committed.find(request)))
-
-    def update(self, command: Command, _peer: Peer) -> Answer:
-        """Commit a group's offset, unless consumers must still learn of a reset (UPDATE_CONSUMER_OFFSET 15)."""
-        request = decode_fields(UpdateConsumerOffset, command.fields)
-        is_kept = self._committed.commit(request)
-        return Answer(remark=None if is_kept else "Offset has been previously reset")
-
-    def all(self, _command: Command, _peer: Peer) -> Steps[Answer]:
-        """Answer with all offsets of all groups, in fastjson's form (GET_ALL_CONSUMER_OFFSET 43)."""
-        table = self._offsets.table()
-        return Answer(body=(yield from elsewhere(lambda: encode_offset_table(table))))
-
-    # --- of queues
-
-    def greatest(self, command: Command, _peer: Peer) -> Answer:
-        """Answer with the offset after a queue's last readable message (GET_MAX_OFFSET 30)."""
-        return _offset(self._bounds.end(decode_fields(QueueRequest, command.fields)))
-
-    def least(self, command: Command, _peer: Peer) -> Answer:
-        """Answer with a queue's first offset (GET_MIN_OFFSET 31)."""
-        return _offset(self._bounds.beginning(decode_fields(QueueRequest, command.fields)))
-
-    def earliest_time(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Answer with the store time of a queue's first message, -1 without one (GET_EARLIEST_MSG_STORETIME 32)."""
-        request = decode_fields(QueueRequest, command.fields)
-        time_ms = yield from self._bounds.earliest_ms(request)
-        return Answer(fields=encode_fields(TimestampResponse(time_ms)))
-
-    def search(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Answer with a queue's offset at a time (SEARCH_OFFSET_BY_TIMESTAMP 29)."""
-        request = decode_fields(SearchOffset, command.fields)
-        return _offset((yield from self._bounds.by_time(request)))
+def offset_answers(parts: Parts) -> Answers:
+    """Return the handlers of requests to read and commit groups' offsets, and for the bounds and times of queues."""
+    committed, bounds = CommittedOffsets(parts), QueueOffsets(parts.store)
+    return {
+        RequestCode.QUERY_CONSUMER_OFFSET: by_fields(
+            QueryConsumerOffset, committed.find, _offset
+        ),
+        RequestCode.UPDATE_CONSUMER_OFFSET: by_fields(
+            UpdateConsumerOffset, committed.commit, _committed
+        ),
+        RequestCode.GET_ALL_CONSUMER_OFFSET: by_code(
+            parts.offsets.table, body_elsewhere(encode_offset_table)
+        ),
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: by_fields(
+            SearchOffset, bounds.by_time, _offset
+        ),
+        RequestCode.GET_MAX_OFFSET: by_fields(QueueRequest, bounds.end, _offset),
+        RequestCode.GET_MIN_OFFSET: by_fields(QueueRequest, bounds.beginning, _offset),
+        RequestCode.GET_EARLIEST_MSG_STORETIME: by_fields(
+            QueueRequest,
+            bounds.earliest_ms,
+            lambda time_ms: header_of(TimestampResponse(time_ms)),
+        ),
+    }
 
 
 def _offset(offset: int) -> Answer:
     return Answer(0, None, {"offset": str(offset)})
+
+
+def _committed(is_kept: bool) -> Answer:  # noqa: FBT001  A result, not a wish.
+    return Answer(remark=None if is_kept else "Offset has been previously reset")
+
+
+class ResetHandler(Feature):
+    """Handles resets of offsets, and notifies group members if they must move themselves."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._members = parts.members
+        self._service = GroupResets(parts)
+        self.answers = {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
+
+    def reset(self, command: Command, _peer: Peer) -> Steps[Answer]:
+        """Reset a group's offsets, or tell members to; answer with the offsets (INVOKE_BROKER_TO_RESET_OFFSET 222)."""
+        request = decode_fields(ResetOffsetRequest, command.fields)
+        result = yield from self._service.reset(request)
+        if result.is_for_members:
+            is_listed = command.language == Language.CPP
+            self._tell_members(request, result.offsets, is_listed=is_listed)
+        return Answer(body=encode_queue_offsets(result.offsets))
+
+    def _tell_members(
+        self, request: ResetOffsetRequest, offsets: dict[MessageQueue, int], *, is_listed: bool
+    ) -> None:
+        members = self._members.consumer_group(request.group)
+        if members is None:
+            return  # They left meanwhile.
+        fields = {
+            "topic": request.topic,
+            "group": request.group,
+            "timestamp": str(request.timestamp),
+            "isForce": "true" if request.is_force else "false",
+        }
+        encode = encode_queue_offset_list if is_listed else encode_queue_offsets
+        body = encode(offsets)
+        topic = topic_access(request.topic, frozenset({Action.SUB}))
+        for member in who_may(members.clients.values(), membership(request.group), topic):
+            member.peer.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, body)

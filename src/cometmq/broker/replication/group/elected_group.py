@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor
 from functools import partial
 
+from cometmq.broker.parts import LastingParts
 from cometmq.broker.registration.addresses import UNSPECIFIED_HOSTS, joined
 from cometmq.broker.replication.allowed_addresses import AllowedAddresses, FindMembers, IpsOf
 from cometmq.broker.replication.group.greeting import OwnGreeting
@@ -22,14 +22,11 @@ from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.settings.group_keys import PeerAddress
 from cometmq.broker.settings.store_keys import FlushDiskType
 from cometmq.broker.tables.replication_state import CopyState, MasterState, ReplicationState
-from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError, SettingsError
 from cometmq.net.host_names import HostNames
 from cometmq.net.own_machine import plain_ip
 from cometmq.replication.group.messages import Message
-from cometmq.steps.on_loop import LoopWorld
 from cometmq.store.disk import Disk
-from cometmq.store.message_store import MessageStore
 
 _STRANGER = "its address is not that of a member in dLegerPeers, and haAllowedAddresses does not contain it"
 
@@ -43,19 +40,7 @@ class ElectedGroup:
         running: The member.
     """
 
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        store: MessageStore,
-        *,
-        address: str,
-        listen_host: str,
-        disk: Disk,
-        clock: Clock,
-        pool: Executor,
-        world: LoopWorld,
-        on_written: Callable[[], None],
-    ) -> None:
+    def __init__(self, parts: LastingParts, *, on_written: Callable[[], None]) -> None:
         """Open the files of the member, and bind its port; `address` is "ip:port" of this broker.
 
         Raises:
@@ -64,32 +49,32 @@ class ElectedGroup:
             NetError: The port cannot be bound.
             OSError: The disk failed.
         """
-        peers = settings.peer_addresses()
-        self._store = store
-        self._clock = clock
+        peers = parts.settings.peer_addresses()
+        self._store = parts.store
+        self._clock = parts.clock
         self._ids = {member: number for number, member in enumerate(peers, 1)}
-        self.running = self._open(settings, tuple(peers), disk, world, on_written)
+        self.running = self._open(parts, tuple(peers), on_written)
         place = self.running.place
         self._allowed = AllowedAddresses(
-            settings.ha_allowed, _find(peers, HostNames(clock).ips_of), clock
+            parts.settings.ha_allowed, _find(peers, HostNames(parts.clock).ips_of), parts.clock
         )
         self._allowed.refusal = _STRANGER
         own = OwnGreeting(
             place.group,
             place.own,
             self.running.member.hard.run,
-            address,
-            link_terms(settings).secret,
+            parts.address,
+            link_terms(parts.settings).secret,
         )
         self._port = PeerPort(
-            own, frozenset(peers), clock=clock, admission=self._allowed,
-            tls=settings.server_tls(), on_message=self._received,
+            own, frozenset(peers), clock=parts.clock, admission=self._allowed,
+            tls=parts.settings.server_tls(), on_message=self._received,
         )  # fmt: skip
-        own_ip = None if listen_host in UNSPECIFIED_HOSTS else listen_host
+        own_ip = None if parts.listen_host in UNSPECIFIED_HOSTS else parts.listen_host
         self._links = self._make_links(
-            peers, own, PeerTransport(own_ip, settings.client_tls(), pool)
+            peers, own, PeerTransport(own_ip, parts.settings.client_tls(), parts.pool)
         )
-        self._bind(listen_host, peers[place.own])
+        self._bind(parts.listen_host, peers[place.own])
 
     def _make_links(
         self, peers: dict[str, PeerAddress], own: OwnGreeting, uses: PeerTransport
@@ -108,24 +93,20 @@ class ElectedGroup:
         }
 
     def _open(
-        self,
-        settings: BrokerSettings,
-        voters: tuple[str, ...],
-        disk: Disk,
-        world: LoopWorld,
-        on_written: Callable[[], None],
+        self, parts: LastingParts, voters: tuple[str, ...], on_written: Callable[[], None]
     ) -> RunningMember:
+        settings = parts.settings
         place = GroupPlace(
             settings.elected_group or settings.broker_name, settings.self_id, voters,
             settings.preferred_leader,
         )  # fmt: skip
-        files = MemberFiles(settings.store_directory, disk)
+        files = MemberFiles(settings.store_directory, parts.disk)
         is_flushed = settings.flush_disk_type is FlushDiskType.SYNC_FLUSH
         opened = open_member(
             self._store, files, place, is_flushed=is_flushed, now_ms=self._clock.now_ms()
         )
         return RunningMember(
-            self._store, files, place, opened, world=world,
+            self._store, files, place, opened, world=parts.world,
             log_bytes=GroupLogBytes(self._store, self._clock), on_written=on_written,
         )  # fmt: skip
 

@@ -29,8 +29,7 @@ from cometmq.replication.group.member import (
 from cometmq.replication.group.messages import Append, Membership, Message
 from cometmq.replication.group.timing import GroupTiming
 from cometmq.replication.group.wire import Content, encode_message
-from cometmq.steps.on_loop import LoopWorld
-from cometmq.steps.runner import StepsRun
+from cometmq.steps.runner import StepsRun, World
 from cometmq.steps.steps import Done, Steps, called_back, elsewhere
 from cometmq.store.message_store import MessageStore
 
@@ -132,7 +131,7 @@ class RunningMember:
         place: GroupPlace,
         opened: tuple[GroupLog, MemberState],
         *,
-        world: LoopWorld,
+        world: World,
         log_bytes: GroupLogBytes,
         on_written: Callable[[], None],
     ) -> None:

@@ -1,50 +1,50 @@
-"""Requests 905 to 908: the state of replication, and messages between the members of a group."""
+"""Requests 905 to 908 about the state of replication, and 1008, which changes the role of this broker."""
 
 from collections.abc import Callable
 
+from cometmq.broker.parts import Parts
 from cometmq.broker.replication.metadata import MasterMetadata
-from cometmq.broker.tables.replication_state import CopyState, MasterState, ReplicationState
+from cometmq.broker.tables.replication_state import CopyState, MasterState
 from cometmq.codec.bodies.ha_status import HaMaster, HaSlave, HaStatus, encode_ha_status
-from cometmq.codec.fields import decode_fields, encode_fields
-from cometmq.codec.headers.replication import HaExchange, MinBrokerIdChange, ResetMasterFlushed
-from cometmq.codec.remoting import Command
+from cometmq.codec.headers.replication import (
+    HaExchange,
+    MinBrokerIdChange,
+    ResetMasterFlushed,
+    RoleChange,
+    RoleChanged,
+)
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.net.answer import Answer
-from cometmq.net.peer import Peer
+from cometmq.net.answering import as_is, body_of, by_code, by_fields, header_of
 from cometmq.net.requests import Answers
-from cometmq.store.message_store import MessageStore
+from cometmq.steps.steps import Steps
 
 
 class ReplicaHandler:
     """Handles requests for the replication status, and those of masters and slaves to each other."""
 
     def __init__(
-        self,
-        state: Callable[[], ReplicationState],
-        *,
-        metadata: MasterMetadata | None,
-        store: MessageStore,
-        address: str,
-        ha_address: Callable[[], str],
+        self, parts: Parts, *, metadata: MasterMetadata | None, ha_address: Callable[[], str]
     ) -> None:
-        """`metadata` is only set on a slave; the addresses are the broker's own."""
-        self._state = state
-        self._metadata = metadata
-        self._store = store
-        self._address = address
-        self._ha_address = ha_address
+        """`metadata` is only given on a slave; `ha_address` returns the broker's own address for slaves."""
+        self._state, self._store, self._address = parts.replication, parts.store, parts.address
+        self._metadata, self._ha_address = metadata, ha_address
         self.answers: Answers = {
-            RequestCode.GET_BROKER_HA_STATUS: self.status,
-            RequestCode.EXCHANGE_BROKER_HA_INFO: self.exchange,
-            RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: self.min_id_changed,
-            RequestCode.RESET_MASTER_FLUSH_OFFSET: self.reset_master_flushed,
+            RequestCode.GET_BROKER_HA_STATUS: by_code(self._status, body_of(encode_ha_status)),
+            RequestCode.EXCHANGE_BROKER_HA_INFO: by_fields(HaExchange, self._exchange, as_is),
+            # Without effect, as in RocketMQ without enableSlaveActingMaster.
+            RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: by_fields(
+                MinBrokerIdChange, lambda _told: None
+            ),
+            RequestCode.RESET_MASTER_FLUSH_OFFSET: by_fields(
+                ResetMasterFlushed, self._reset_master_flushed
+            ),
         }
 
-    def status(self, _command: Command, _peer: Peer) -> Answer:
-        """Answer with the replication state of this master or slave as a JSON body (GET_BROKER_HA_STATUS 907)."""
+    def _status(self) -> HaStatus:
         state = self._state()
-        told = HaStatus(
+        return HaStatus(
             is_master=state.is_master,
             max_offset=state.max_offset if state.is_master else 0,
             in_sync_slaves=max(state.in_sync - 1, 0) if state.is_master else 0,
@@ -54,14 +54,12 @@ class ReplicaHandler:
             needed=state.needed if state.is_master else None,
             refused=state.refused if state.is_master else None,
         )
-        return Answer(body=encode_ha_status(told))
 
-    def exchange(self, command: Command, _peer: Peer) -> Answer:
-        """Answer with a master's addresses and flushed offset, or as a slave without them (EXCHANGE_BROKER_HA_INFO 906).
+    def _exchange(self, request: HaExchange) -> Answer:
+        """Answer with a master's addresses and flushed offset, or as a slave without them.
 
         Differs: a request that sets this broker's master is refused.
         """
-        request = decode_fields(HaExchange, command.fields)
         if request.master_ha_address is not None:
             raise RequestError(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
@@ -70,20 +68,12 @@ class ReplicaHandler:
             )
         if not self._state().is_master:
             return Answer()
-        told = HaExchange(self._ha_address(), self._store.flushed_offset, self._address)
-        return Answer(fields=encode_fields(told))
+        flushed = self._store.flushed_offset
+        return header_of(HaExchange(self._ha_address(), flushed, self._address))
 
-    def min_id_changed(self, command: Command, _peer: Peer) -> Answer:
-        """Do nothing, as RocketMQ without enableSlaveActingMaster (NOTIFY_MIN_BROKER_ID_CHANGE 905)."""
-        decode_fields(MinBrokerIdChange, command.fields)
-        return Answer()
-
-    def reset_master_flushed(self, command: Command, _peer: Peer) -> Answer:
-        """Note the master's flushed offset for a slave's next checkpoint (RESET_MASTER_FLUSH_OFFSET 908); a master ignores it.
-
-        Refuses a negative offset.
-        """
-        offset = decode_fields(ResetMasterFlushed, command.fields).master_flush_offset
+    def _reset_master_flushed(self, request: ResetMasterFlushed) -> None:
+        """Note the master's flushed offset for a slave's next checkpoint; refuse a negative one; a master ignores it."""
+        offset = request.master_flush_offset
         if offset < 0:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
@@ -91,7 +81,6 @@ class ReplicaHandler:
             )
         if not self._state().is_master:
             self._store.replica_side.note_master_flushed(offset)
-        return Answer()
 
 
 def _slave(copy: CopyState) -> HaSlave:
@@ -120,3 +109,12 @@ def _master(state: MasterState, metadata: MasterMetadata | None) -> HaMaster:
         metadata_ms=None if metadata is None else metadata.copied_ms,
         metadata_error=None if metadata is None else metadata.error,
     )
+
+
+# Changes the role as wished; the second argument names who asks, for the log.
+ChangeRole = Callable[[RoleChange], Steps[RoleChanged]]
+
+
+def role_answers(change: ChangeRole) -> Answers:
+    """Return the handler of requests to make this broker the master or a slave while it runs."""
+    return {RequestCode.NOTIFY_BROKER_ROLE_CHANGED: by_fields(RoleChange, change, header_of)}

@@ -1,4 +1,4 @@
-"""Handles ACK_MESSAGE 200051, which acknowledges one popped message: all such requests that were received at once.
+"""Requests of pop: pops, acknowledgements, notifications, peeks (200050 to 200056, 200151), and request modes (400 to 402).
 
 Acknowledgements of one pop usually arrive together, and their handles differ in the last word only. The kernel splits
 them into such runs, so a check point is looked up once per run, and the answers differ in one number. The compiled
@@ -6,16 +6,115 @@ kernel handles those at the start of a connection's bytes without decoding them 
 not match an open check point is left to `Acks.ack`.
 """
 
-from cometmq.broker.pop.acks import Acks
+from cometmq.broker.pop.acks import Acks, ChangedTime
+from cometmq.broker.pop.assignment import Assignments
 from cometmq.broker.pop.check_points import CheckPoint, CheckPointTable
+from cometmq.broker.pop.peeking import Peeking, PeekResult
+from cometmq.broker.pop.popping import NoticeResult, Popping, PopResult
+from cometmq.broker.request_caller import RequestCaller
+from cometmq.codec.bodies.assignment import (
+    decode_assignment_query,
+    decode_request_mode,
+    encode_assignments,
+    encode_request_modes,
+)
+from cometmq.codec.bodies.batch_ack import decode_batch_ack
 from cometmq.codec.fields import decode_fields
-from cometmq.codec.headers.pop import AckRequest
+from cometmq.codec.headers.pop import (
+    AckRequest,
+    ChangeInvisibleTimeRequest,
+    NotificationRequest,
+    PeekRequest,
+    PollingInfoRequest,
+    PopRequest,
+)
+from cometmq.codec.receipt import encode_offsets, encode_starts
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.kernel import plain_acks, take_acks
 from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer, answer_head, answer_to_error
+from cometmq.net.answering import body_of, by_body, by_code, by_fields
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Read, refuse_all
+from cometmq.net.requests import Answers, Outcome, Read, refuse_all
+
+
+def pop_answers(popping: Popping, peeking: Peeking, acks: Acks) -> Answers:
+    """Return the handlers of pops, peeks, batch acknowledgements, changes of the invisible time and others."""
+
+    def pop(command: Command, peer: Peer) -> Outcome:
+        request = decode_fields(PopRequest, command.fields)
+        caller = RequestCaller(command, peer, _encode_pop)
+        return caller.answer_of(popping.pop(request, caller))
+
+    def notification(command: Command, peer: Peer) -> Outcome:
+        request = decode_fields(NotificationRequest, command.fields)
+        caller = RequestCaller(command, peer, _encode_notice)
+        return caller.answer_of(popping.notification(request, caller))
+
+    return {
+        RequestCode.POP_MESSAGE: pop,
+        RequestCode.NOTIFICATION: notification,
+        RequestCode.POLLING_INFO: by_fields(
+            PollingInfoRequest,
+            popping.polling,
+            lambda waiting: Answer(fields={"pollingNum": str(waiting)}),
+        ),
+        RequestCode.PEEK_MESSAGE: by_fields(PeekRequest, peeking.peek, _encode_peek),
+        RequestCode.BATCH_ACK_MESSAGE: by_body(
+            lambda body: decode_batch_ack(body) if body else [], acks.batch_ack
+        ),
+        RequestCode.CHANGE_MESSAGE_INVISIBLETIME: by_fields(
+            ChangeInvisibleTimeRequest, acks.change_invisible_time, _encode_change
+        ),
+        # It asks to move pop records out of RocksDB, which this broker does not use.
+        RequestCode.POP_ROLLBACK: by_code(lambda: None),
+    }
+
+
+def _encode_peek(result: PeekResult) -> Answer:
+    fields = {
+        "popTime": "0",
+        "invisibleTime": "0",
+        "reviveQid": "0",
+        "restNum": str(result.left),
+    }
+    return Answer(result.code, result.remark, fields, result.records)
+
+
+def _encode_change(changed: ChangedTime) -> Answer:
+    return Answer(
+        fields={
+            "popTime": str(changed.pop_time_ms),
+            "invisibleTime": str(changed.invisible_ms),
+            "reviveQid": str(changed.revive_queue),
+        }
+    )
+
+
+def _encode_pop(result: PopResult) -> Answer:
+    fields = {
+        "popTime": str(result.pop_time_ms),
+        "invisibleTime": str(result.invisible_ms),
+        "reviveQid": str(result.revive_queue),
+        "restNum": str(result.left),
+        "startOffsetInfo": encode_starts(result.starts),
+        "msgOffsetInfo": encode_offsets(result.offsets),
+    }
+    if result.order_counts is not None:
+        fields["orderCountInfo"] = ";".join(
+            f"{kind} {place} {count}" for kind, place, count in result.order_counts
+        )
+    return Answer(result.code, result.remark, fields, result.records)
+
+
+def _encode_notice(result: NoticeResult) -> Answer:
+    return Answer(
+        fields={
+            "hasMsg": "true" if result.has_message else "false",
+            "pollingFull": "true" if result.is_full else "false",
+        }
+    )
+
 
 _PREFIX_SIZE = 8
 _BEFORE, _, _END = answer_head(Command(0), Answer(), 0)[_PREFIX_SIZE:].partition(b'"opaque":0')
@@ -101,3 +200,17 @@ class _Named:
             return None  # One of its messages has a new handle.
         self.points.append(point)
         return point.body.offsets
+
+
+def assignment_answers(service: Assignments) -> Answers:
+    """Return the handlers of requests for the assignment of queues to consumers, and for the request modes of groups."""
+    return {
+        RequestCode.QUERY_ASSIGNMENT: by_body(
+            decode_assignment_query, service.assign, body_of(encode_assignments)
+        ),
+        RequestCode.SET_MESSAGE_REQUEST_MODE: by_body(decode_request_mode, service.set_mode),
+        RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: by_code(
+            service.all_modes,
+            lambda modes: Answer(body=encode_request_modes(modes, pretty=False).encode()),
+        ),
+    }

@@ -1,1 +1,0 @@
-"""Request handlers for members of groups: heartbeats, lists of clients, queue locks, conflicts."""

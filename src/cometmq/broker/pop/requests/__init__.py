@@ -1,1 +1,0 @@
-"""Request handlers of pop: pops, acknowledgements, invisible times, notifications, assignments."""

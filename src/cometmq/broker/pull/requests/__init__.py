@@ -1,1 +1,0 @@
-"""Request handlers of pulls, checks of filters, and the quotas of cold readers."""

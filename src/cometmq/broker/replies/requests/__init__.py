@@ -1,1 +1,0 @@
-"""The request handlers of replies and relayed requests."""

@@ -1,1 +1,0 @@
-"""Request handlers of statistics: runtime figures, rates, progress of groups, ends of topics."""

@@ -1,0 +1,135 @@
+"""Handlers of one shape: decode what a request asks for, let a service do it, and encode the result.
+
+The service knows no frames. It returns its result at once, or steps (a generator) that return it. So does the function that
+encodes the result: `empty`, `as_is`, `header_of`, or what `body_of` and `body_elsewhere` return.
+"""
+
+from collections.abc import Callable
+from types import GeneratorType
+from typing import Any, TypeVar, overload
+
+from cometmq.codec.fields import decode_fields, encode_fields
+from cometmq.codec.remoting import Command
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from cometmq.net.requests import Handler, Outcome
+from cometmq.steps.steps import Steps, elsewhere
+
+Header = TypeVar("Header")
+Body = TypeVar("Body")
+Result = TypeVar("Result")
+
+
+def empty(_result: object) -> Answer:
+    """Return the answer SUCCESS without content."""
+    return Answer()
+
+
+def as_is(outcome: Outcome) -> Outcome:
+    """Return an answer as it is, for work that makes the answer itself."""
+    return outcome
+
+
+def header_of(header: object) -> Answer:
+    """Return the answer SUCCESS with a header (`codec.headers`)."""
+    return Answer(fields=encode_fields(header))
+
+
+def body_of(encode: Callable[[Result], bytes]) -> Callable[[Result], Answer]:
+    """Return a function that makes the answer SUCCESS with the result as its body."""
+    return lambda result: Answer(body=encode(result))
+
+
+def body_elsewhere(encode: Callable[[Result], bytes]) -> Callable[[Result], Steps[Answer]]:
+    """Return a function as `body_of`, which encodes in a thread, because the result may be large."""
+
+    def encoded(result: Result) -> Steps[Answer]:
+        return Answer(body=(yield from elsewhere(lambda: encode(result))))
+
+    return encoded
+
+
+@overload
+def by_fields(
+    header: type[Header],
+    work: Callable[[Header], Steps[Result]],
+    encode: Callable[[Result], Outcome] = ...,
+) -> Handler: ...
+@overload
+def by_fields(
+    header: type[Header],
+    work: Callable[[Header], Result],
+    encode: Callable[[Result], Outcome] = ...,
+) -> Handler: ...
+def by_fields(
+    header: type[Header],
+    work: Callable[[Header], Any],
+    encode: Callable[[Any], Outcome] = empty,
+) -> Handler:
+    """Return a handler of requests with header fields: `work` gets the header, `encode` what it returned."""
+
+    def handle(command: Command, _peer: Peer) -> Outcome:
+        result: Any = work(decode_fields(header, command[6]))
+        if result.__class__ is GeneratorType:
+            return _later(result, encode)
+        return encode(result)
+
+    return handle
+
+
+@overload
+def by_body(
+    decode: Callable[[bytes], Body],
+    work: Callable[[Body], Steps[Result]],
+    encode: Callable[[Result], Outcome] = ...,
+) -> Handler: ...
+@overload
+def by_body(
+    decode: Callable[[bytes], Body],
+    work: Callable[[Body], Result],
+    encode: Callable[[Result], Outcome] = ...,
+) -> Handler: ...
+def by_body(
+    decode: Callable[[bytes], Body],
+    work: Callable[[Body], Any],
+    encode: Callable[[Any], Outcome] = empty,
+) -> Handler:
+    """Return a handler of requests with a body: `work` gets the decoded body, `encode` what it returned."""
+
+    def handle(command: Command, _peer: Peer) -> Outcome:
+        return at_once_or_later(work(decode(command[7])), encode)
+
+    return handle
+
+
+@overload
+def by_code(
+    work: Callable[[], Steps[Result]], encode: Callable[[Result], Outcome] = ...
+) -> Handler: ...
+@overload
+def by_code(
+    work: Callable[[], Result], encode: Callable[[Result], Outcome] = ...
+) -> Handler: ...
+def by_code(work: Callable[[], Any], encode: Callable[[Any], Outcome] = empty) -> Handler:
+    """Return a handler of requests that say everything with their code: `encode` gets what `work` returned."""
+
+    def handle(_command: Command, _peer: Peer) -> Outcome:
+        return at_once_or_later(work(), encode)
+
+    return handle
+
+
+def at_once_or_later(
+    result: Result | Steps[Result], encode: Callable[[Result], Outcome]
+) -> Outcome:
+    """Return what `encode` makes of a result, or, if that is steps, steps that return it."""
+    some: Any = result
+    return _later(some, encode) if some.__class__ is GeneratorType else encode(some)
+
+
+def _later(steps: Steps[Any], encode: Callable[[Any], Outcome]) -> Steps[Answer | None]:
+    outcome: Any = encode((yield from steps))
+    if outcome.__class__ is GeneratorType:
+        outcome = yield from outcome
+    answer: Answer | None = outcome
+    return answer
