@@ -4,7 +4,7 @@ import logging
 import uuid
 from typing import NamedTuple
 
-from cometmq.codec.remoting import FRAME_SIZE_MAX, Command, RawCommand, check_frame_size
+from cometmq.codec.remoting import Command, RawCommand, check_frame_size
 from cometmq.kernel import encode_answer_head
 from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.errors import CodecError, RequestError, StoreError
@@ -32,8 +32,7 @@ def answer_head(command: Command | RawCommand, answer: Answer, body_size: int) -
     """Return length prefix and JSON header of an answer's frame; raise CodecError if the frame is too large."""
     code, remark, fields, _ = answer
     head = encode_answer_head(code, command[2], remark, fields, body_size)
-    if len(head) + body_size > FRAME_SIZE_MAX:
-        check_frame_size(len(head) + body_size)
+    check_frame_size(len(head) + body_size)
     return head
 
 

@@ -208,11 +208,15 @@ class Dispatcher:
             outcome = handler(command, peer)
         except Exception as error:  # noqa: BLE001  The one place where errors become answers.
             outcome = answer_to_error(error, command[0])
-        if outcome.__class__ is Answer:
-            return self._answer(command, peer, began, outcome)
-        if outcome is not None:
-            self._take_steps(outcome, command, peer, began)  # type: ignore[arg-type]
-        return self.now()
+        if outcome.__class__ is not Answer:
+            if outcome is not None:
+                self._take_steps(outcome, command, peer, began)  # type: ignore[arg-type]
+            return self.now()
+        peer.answer(command, outcome)  # type: ignore[arg-type]
+        now = self.now()
+        if self._on_answered is not None:
+            self._on_answered(command[0], command[1], outcome[0], now - began)  # type: ignore[index]
+        return now
 
     def _not_supported(self, command: Command, peer: "Peer") -> Answer:
         """Refuse a request of a code without a handler; log the first one of DLedger, whose members repeat theirs for ever."""
@@ -239,13 +243,11 @@ class Dispatcher:
                 "are not answered yet; wait for answers before sending more",
             )
 
-    def _answer(self, command: Command, peer: "Peer", began: float, answer: Answer) -> float:
-        """Answer a request and count it; return the time afterwards."""
+    def _answer(self, command: Command, peer: "Peer", began: float, answer: Answer) -> None:
+        """Answer a request that had to wait, or whose generator has ended at once, and count it, as `_run` does."""
         peer.answer(command, answer)
-        now = self.now()
         if self._on_answered is not None:
-            self._on_answered(command[0], command[1], answer[0], now - began)
-        return now
+            self._on_answered(command[0], command[1], answer[0], self.now() - began)
 
     def _take_steps(
         self, steps: Steps[Answer | None], command: Command, peer: "Peer", began: float

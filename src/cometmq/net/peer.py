@@ -13,8 +13,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from cometmq.codec.host import encode_host
-from cometmq.codec.remoting import Command, RawCommand, decode_command
-from cometmq.kernel import PeerEnd
+from cometmq.codec.remoting import (
+    FRAME_SIZE_MAX,
+    Command,
+    RawCommand,
+    check_frame_size,
+    decode_command,
+)
+from cometmq.kernel import PeerEnd, encode_answer_head
 from cometmq.kernel.turn_reads import PeerState
 from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
@@ -402,20 +408,25 @@ class Peer(PeerEnd, ServedProtocol):
         """Queue the answer to a request unless that is one-way; an error if encoding fails. Dropped if closing."""
         if command[1] & ONEWAY:
             return
-        body, size = answer[3], 0
+        code, remark, fields, body = answer
+        size = 0
         if body:
             size = sum(map(len, body)) if body.__class__ is list else len(body)
         try:
-            head = answer_head(command, answer, size)
+            head = encode_answer_head(code, command[2], remark, fields, size)
+            size += len(head)
+            if size > FRAME_SIZE_MAX:
+                check_frame_size(size)
         except Exception as error:  # noqa: BLE001  Must not affect other requests or connections.
-            head, body, size = answer_head(command, instead_of(error, command[0]), 0), b"", 0
+            head, body = answer_head(command, instead_of(error, command[0]), 0), b""
+            size = len(head)
         if self.state >= CLOSING:
             return
         self._gathered.append(head)
         if body:
             self._gathered += body if isinstance(body, list) else (body,)
-        self._gathered_size += len(head) + size
-        if self._gathered_size > GATHER_SIZE_MAX or not self._is_gathering:
+        self._gathered_size = size = self._gathered_size + size
+        if size > GATHER_SIZE_MAX or not self._is_gathering:
             self._send_or_gather()
 
     def notify(self, code: int, fields: dict[str, str], body: bytes = b"") -> None:
