@@ -21,38 +21,34 @@ class Housekeeping:
         self, parts: LastingParts, *, savers: Sequence[Saver], save_seconds: float
     ) -> None:
         """`savers` are those of the tables whose unsaved changes are saved, at most every `save_seconds`."""
-        self._clock = parts.clock
-        self._polls = parts.polls
-        self._counters = parts.counters
-        self._members = parts.members
-        self._locks = parts.locks
+        self._parts = parts
         self._savers = savers
         self._save_seconds = save_seconds
         self._sample_at = self._expire_at = self._save_at = 0.0
 
     def woken_by(self, machine: KeptMachine) -> None:
         """Let every source of work wake the housekeeping job."""
-        self._polls.on_due = machine.wake_at
-        self._counters.on_work.append(machine.wake)
-        self._members.on_first = self._locks.on_first = machine.wake
+        self._parts.polls.on_due = machine.wake_at
+        self._parts.counters.on_work.append(machine.wake)
+        self._parts.members.on_first = self._parts.locks.on_first = machine.wake
         for saver in self._savers:
             saver.on_dirty.append(machine.wake)
 
     def step(self) -> float:
         """Do the periodic work that is due; return the seconds to the next step (`NEVER`: until woken)."""
-        now = self._clock.monotonic()
-        self._polls.expire(now)
+        now = self._parts.clock.monotonic()
+        self._parts.polls.expire(now)
         return min(self._sample(now), self._expire(now), self._save(now)) - now
 
     def _sample(self, now: float) -> float:
         if now >= self._sample_at:
             self._sample_at = now + SAMPLE_SECONDS
-            self._counters.sample(now)
-        return NEVER if self._counters.is_quiet else self._sample_at
+            self._parts.counters.sample(now)
+        return NEVER if self._parts.counters.is_quiet else self._sample_at
 
     def _expire(self, now: float) -> float:
         if now >= self._expire_at:
-            due = min(self._members.expire(), self._locks.expire())
+            due = min(self._parts.members.expire(), self._parts.locks.expire())
             self._expire_at = max(due, now + MEMBERS_SECONDS) if due < NEVER else now
             return self._expire_at if due < NEVER else NEVER
         return self._expire_at

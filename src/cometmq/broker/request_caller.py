@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from cometmq.codec.fields import decode_fields
 from cometmq.codec.remoting import Command
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Outcome
+from cometmq.net.requests import Handler, Outcome
 from cometmq.steps.steps import Steps
 
+Header = TypeVar("Header")
 Result = TypeVar("Result", bound=tuple[Any, ...])
 
 
@@ -49,3 +51,18 @@ class RequestCaller(Generic[Result]):
     def _answer_later(self, steps: Steps[Result | None]) -> Steps[Answer | None]:
         result = yield from steps
         return None if result is None else self._encode(result)
+
+
+def by_caller(
+    header: type[Header],
+    work: Callable[[Header, RequestCaller[Result]], Result | Steps[Result | None] | None],
+    encode: Callable[[Result], Answer],
+) -> Handler:
+    """Return a handler of requests that may be held: `work` gets the header and the caller, `encode` what it returned."""
+
+    def handle(command: Command, peer: Peer) -> Outcome:
+        request = decode_fields(header, command.fields)
+        caller = RequestCaller(command, peer, encode)
+        return caller.answer_of(work(request, caller))
+
+    return handle

@@ -86,7 +86,6 @@ class Ground:
 
     parts: LastingParts
     ip: str
-    listen_host: str
     port: int
     server: Server
     beats: LoopWorld
@@ -408,7 +407,7 @@ class MasterRole(RunningRole):
         ground = self.ground
         self.replicas = master = master_port(ground.parts)
         self._serving.push_async_callback(master.close)
-        self.ha_port = bind_port(master, self._settings, ground.listen_host, beside=ground.port)
+        self.ha_port = bind_port(master, ground.parts, beside=ground.port)
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
         """Return the handlers, wrapped so that `Parts.table_copies` notes slaves that send their id when they request tables."""
@@ -519,9 +518,7 @@ class SlaveRole(RunningRole):
 
     def _open_replicas(self) -> None:
         ground = self.ground
-        self.replicas = log_copier(
-            ground.parts, ground.listen_host, on_written=ground.flusher.written
-        )
+        self.replicas = log_copier(ground.parts, on_written=ground.flusher.written)
         self._serving.push_async_callback(self.replicas.close)
 
     def _make_registrar(self) -> Registrar:

@@ -187,7 +187,6 @@ class Broker:
         return Ground(
             self._make_parts(),
             ip=self._ip,
-            listen_host=self.listen_host,
             port=self.port,
             server=self._server,
             beats=self._beats,

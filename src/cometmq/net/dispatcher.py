@@ -212,10 +212,10 @@ class Dispatcher:
             if outcome is not None:
                 self._take_steps(outcome, command, peer, began)  # type: ignore[arg-type]
             return self.now()
-        peer.answer(command, outcome)  # type: ignore[arg-type]
+        peer.answer(command, outcome)
         now = self.now()
         if self._on_answered is not None:
-            self._on_answered(command[0], command[1], outcome[0], now - began)  # type: ignore[index]
+            self._on_answered(command[0], command[1], outcome[0], now - began)
         return now
 
     def _not_supported(self, command: Command, peer: "Peer") -> Answer:

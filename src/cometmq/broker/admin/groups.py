@@ -33,11 +33,8 @@ class GroupAdministration:
     """The administration of groups; `change`, `delete` and `forbid` are generators that may wait for the disk."""
 
     def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._copies = parts.table_copies
-        self._groups = parts.groups
-        self._offsets = parts.offsets
-        self._topics = parts.topics
-        self._store = parts.store
 
     def change(self, configs: Sequence[GroupConfig]) -> Steps[None]:
         """Create or change groups: all of them, or none if one is invalid.
@@ -51,7 +48,7 @@ class GroupAdministration:
         wanted = []
         for config in configs:
             _check(config)
-            known = self._groups.peek(config.name)
+            known = self._parts.groups.peek(config.name)
             before = known.attributes if known else {}
             wanted.append(
                 replace(config, attributes=altered(before, config.attributes.items()))
@@ -59,11 +56,13 @@ class GroupAdministration:
         saving, full = None, None
         for config in wanted:
             try:
-                self._groups.check_room(config.name)
-                saving = self._groups.put(config)
+                self._parts.groups.check_room(config.name)
+                saving = self._parts.groups.put(config)
                 retry = retry_topic(config.name)
-                if self._topics.get(retry) is not None:
-                    self._topics.ensure(retry, queues=config.retry_queues, perm=PERM_READ_WRITE)
+                if self._parts.topics.get(retry) is not None:
+                    self._parts.topics.ensure(
+                        retry, queues=config.retry_queues, perm=PERM_READ_WRITE
+                    )
             except RequestError as error:
                 full = error
                 break
@@ -88,9 +87,13 @@ class GroupAdministration:
         left = None
         if request.clean_offset:
             topics = self._retry_topics(name)
-            saving, left = delete_topics(topics, f"group {name}", self._topics, self._store)
-            saving.append(self._topics.note_deleted_group(name, self._store.max_offset))
-        saving.append(self._groups.delete(name, is_place_kept=not request.clean_offset))
+            saving, left = delete_topics(
+                topics, f"group {name}", self._parts.topics, self._parts.store
+            )
+            saving.append(
+                self._parts.topics.note_deleted_group(name, self._parts.store.max_offset)
+            )
+        saving.append(self._parts.groups.delete(name, is_place_kept=not request.clean_offset))
         yield from saved(*saving)
         yield from self._copies.deleted(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, name)
         if left is not None:
@@ -101,19 +104,19 @@ class GroupAdministration:
         own = retry_topic(group)
         others = {
             name
-            for name in self._offsets.topics_of(group)
+            for name in self._parts.offsets.topics_of(group)
             if name.startswith((f"{own}_", f"{own}+"))
         }
         shared = {
             name
-            for name, owner in self._offsets.topics_and_groups()
+            for name, owner in self._parts.offsets.topics_and_groups()
             if name in others and owner != group
         }
         return [own, *(others - shared)]
 
     def find(self, name: str) -> GroupConfig:
         """Return the configuration of a group, or raise RequestError (SUBSCRIPTION_GROUP_NOT_EXIST)."""
-        group = self._groups.peek(name)
+        group = self._parts.groups.peek(name)
         if group is None:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. {name}"
@@ -123,18 +126,15 @@ class GroupAdministration:
     def forbid(self, group: str, topic: str, *, is_readable: bool | None) -> Steps[bool]:
         """Permit or forbid a group to read a topic, or (None) change nothing; return whether it may."""
         if is_readable is not None:
-            yield from saved(self._groups.permit(group, topic, is_readable=is_readable))
-        return self._groups.is_readable(group, topic)
+            yield from saved(self._parts.groups.permit(group, topic, is_readable=is_readable))
+        return self._parts.groups.is_readable(group, topic)
 
 
 class GroupComparison:
     """Compares and copies the offsets of groups."""
 
     def __init__(self, parts: Parts) -> None:
-        self._store = parts.store
-        self._topics = parts.topics
-        self._offsets = parts.offsets
-        self._members = parts.members
+        self._parts = parts
 
     def least_of_all(self, request: CorrectionOffsetRequest) -> dict[int, int]:
         """Return by queue id the smallest committed offset of groups in a topic, except the request's `filter_groups`.
@@ -144,18 +144,20 @@ class GroupComparison:
         """
         left_out = set((request.filter_groups or "").split(","))
         smallest: dict[int, int] = {}
-        for group in self._offsets.groups_of(request.topic):
+        for group in self._parts.offsets.groups_of(request.topic):
             if group not in left_out:
                 for queue_id, offset in self._living(group, request.topic):
                     smallest[queue_id] = min(offset, smallest.get(queue_id, offset))
-        for queue_id, offset in self._offsets.of(request.compare_group, request.topic).items():
+        for queue_id, offset in self._parts.offsets.of(
+            request.compare_group, request.topic
+        ).items():
             if smallest.get(queue_id, offset) > offset:
                 smallest[queue_id] = AHEAD_OF_ALL
         return smallest
 
     def _living(self, group: str, topic: str) -> Iterator[tuple[int, int]]:
-        for queue_id, offset in self._offsets.of(group, topic).items():
-            queue = self._store.queue(topic, queue_id)
+        for queue_id, offset in self._parts.offsets.of(group, topic).items():
+            queue = self._parts.store.queue(topic, queue_id)
             if offset >= (0 if queue is None else queue.min_offset):
                 yield queue_id, offset
 
@@ -167,13 +169,13 @@ class GroupComparison:
         """
         check_group_of_clients(request.dest_group)
         topic = (request.topic or "").strip()
-        for name in [topic] if topic else self._offsets.topics_of(request.src_group):
-            is_there = self._topics.get(name) is not None
+        for name in [topic] if topic else self._parts.offsets.topics_of(request.src_group):
+            is_there = self._parts.topics.get(name) is not None
             if is_there and (request.is_offline or self._is_wanted(request.src_group, name)):
-                self._offsets.copy(request.src_group, request.dest_group, name)
+                self._parts.offsets.copy(request.src_group, request.dest_group, name)
 
     def _is_wanted(self, group: str, topic: str) -> bool:
-        members = self._members.consumer_group(group)
+        members = self._parts.members.consumer_group(group)
         wanted = None if members is None else members.subscriptions
         return not wanted or topic in wanted
 

@@ -28,10 +28,7 @@ class CommittedOffsets:
     """The committed offsets of groups, with the rules for groups without one."""
 
     def __init__(self, parts: Parts) -> None:
-        self._store = parts.store
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._offsets = parts.offsets
+        self._parts = parts
 
     def find(self, request: QueryConsumerOffset) -> Steps[int]:
         """Return the offset that a group committed in a queue; without one, 0 if the queue counts as new.
@@ -42,7 +39,9 @@ class CommittedOffsets:
             RequestError: QUERY_NOT_FOUND: The queue is not new or has no message, or only a committed offset is wanted;
                 the consumer then starts by its own rule (consumeFromWhere).
         """
-        offset = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
+        offset = self._parts.offsets.get(
+            request.consumer_group, request.topic, request.queue_id
+        )
         if offset is not None:
             return offset
         if request.set_zero_if_not_found is False:
@@ -53,7 +52,7 @@ class CommittedOffsets:
         if (yield from self._is_young(request.topic, request.queue_id)):
             # A new group starts at the beginning of a topic whose first messages are still there and recent.
             return 0
-        queue = self._store.queue(request.topic, request.queue_id)
+        queue = self._parts.store.queue(request.topic, request.queue_id)
         if queue is not None and (yield from self._is_younger_than_group(request, queue)):
             return queue.min_offset
         raise RequestError(
@@ -63,10 +62,10 @@ class CommittedOffsets:
 
     def _is_young(self, topic: str, queue_id: int) -> Steps[bool]:
         """Return whether the queue still has its first message, and that is recent enough to count as in memory."""
-        queue = self._store.queue(topic, queue_id)
+        queue = self._parts.store.queue(topic, queue_id)
         if queue is None or queue.min_offset > 0 or queue.max_offset == 0:
             return False
-        first = self._store.get(topic, queue_id, 0, max_count=1)
+        first = self._parts.store.get(topic, queue_id, 0, max_count=1)
         if first.cold is not None:
             first = yield from elsewhere(first.cold)
         return not first.suggest_slave
@@ -84,14 +83,14 @@ class CommittedOffsets:
         group, topic = request.consumer_group, request.topic
         if queue.min_offset > 0:
             return False  # It is old, and its first messages were deleted.
-        others = self._offsets.of(group, topic)
+        others = self._parts.offsets.of(group, topic)
         if not others or queue.max_offset == 0:
             return False
-        began_ms = self._offsets.began_ms(group, topic)
+        began_ms = self._parts.offsets.began_ms(group, topic)
 
         def is_younger() -> bool:
             until_ms = self._consumed_until_ms(topic, others) if began_ms is None else began_ms
-            return 0 <= until_ms < self._store.earliest_store_time(queue)
+            return 0 <= until_ms < self._parts.store.earliest_store_time(queue)
 
         return (yield from elsewhere(is_younger))
 
@@ -99,11 +98,11 @@ class CommittedOffsets:
         """Return about when a topic's youngest message before `offsets` was stored, epoch ms; -1 if none. May block."""
         times_ms = [-1]
         for queue_id, offset in offsets.items():
-            queue = self._store.queue(topic, queue_id)
+            queue = self._parts.store.queue(topic, queue_id)
             if queue is not None and offset > 0:
                 # A deleted message was older than the first remaining one.
                 last = max(offset - 1, queue.min_offset)
-                times_ms.append(self._store.store_time_at(queue, last))
+                times_ms.append(self._parts.store.store_time_at(queue, last))
         return max(times_ms)
 
     def commit(self, request: UpdateConsumerOffset) -> bool:
@@ -115,32 +114,32 @@ class CommittedOffsets:
         """
         self._check(request)
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
-        if self._offsets.has_reset(group, topic, queue_id):
+        if self._parts.offsets.has_reset(group, topic, queue_id):
             # It is from before the reset, of which the consumer learns with its next pull.
             return False
-        if not self._offsets.has_room(group, topic, queue_id):
+        if not self._parts.offsets.has_room(group, topic, queue_id):
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 f"[REJECTREQUEST]system busy: the offset of group {group} in topic {topic} is not stored: there "
                 "are too many offsets; delete unused groups",
             )
-        self._offsets.commit(group, topic, queue_id, offset=request.commit_offset)
+        self._parts.offsets.commit(group, topic, queue_id, offset=request.commit_offset)
         return True
 
     def _check(self, request: UpdateConsumerOffset) -> None:
         topic, queue_id, offset = request.topic, request.queue_id, request.commit_offset
         check_group_of_clients(request.consumer_group)
-        if self._groups.get(request.consumer_group) is None:
+        if self._parts.groups.get(request.consumer_group) is None:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"Group {request.consumer_group} not exist!",
             )
-        config = self._topics.get(topic)
+        config = self._parts.topics.get(topic)
         if config is None:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
         # A topic with a reduced number of queues still has those with messages.
         is_there = 0 <= queue_id < config.queue_count or (
-            0 <= queue_id < QUEUES_MAX and self._store.queue(topic, queue_id) is not None
+            0 <= queue_id < QUEUES_MAX and self._parts.store.queue(topic, queue_id) is not None
         )
         if offset < 0 or not is_there:
             raise RequestError(
@@ -148,10 +147,10 @@ class CommittedOffsets:
                 f"offset {offset} of queue {queue_id} of topic[{topic}] cannot be committed: the offset is negative, or "
                 "the queue does not exist",
             )
-        queue = self._store.queue(topic, queue_id)
+        queue = self._parts.store.queue(topic, queue_id)
         end = 0 if queue is None else queue.max_offset
         # The members of a group may not know yet that a topic was deleted and recreated.
-        beyond_max = 0 if self._topics.deleted.was_deleted(topic) else BEYOND_MAX
+        beyond_max = 0 if self._parts.topics.deleted.was_deleted(topic) else BEYOND_MAX
         if offset > end + beyond_max:
             # Differs: RocketMQ accepts any offset, and the group skips all messages before it.
             raise RequestError(

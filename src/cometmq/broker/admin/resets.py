@@ -32,13 +32,7 @@ class GroupResets:
     """The reset of a group's offsets, by the broker or by the group's members."""
 
     def __init__(self, parts: Parts) -> None:
-        self._settings = parts.settings
-        self._store = parts.store
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._offsets = parts.offsets
-        self._members = parts.members
-        self._polls = parts.polls
+        self._parts = parts
 
     def reset(self, request: ResetOffsetRequest) -> Steps[ResetResult]:
         """Reset a group's offsets, or with useServerSideResetOffset=false only return those to which members must move.
@@ -48,12 +42,12 @@ class GroupResets:
                 broker's own, or members must move themselves and there are none.
         """
         check_group_of_clients(request.group)
-        topic = self._topics.get(request.topic)
+        topic = self._parts.topics.get(request.topic)
         if topic is None:
             raise RequestError(
                 ResponseCode.TOPIC_NOT_EXIST, f"Topic {request.topic} does not exist"
             )
-        if self._groups.peek(request.group) is None:
+        if self._parts.groups.peek(request.group) is None:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"Group {request.group} does not exist",
@@ -63,7 +57,7 @@ class GroupResets:
             f"queue {queue.queue_id} to {offset}" for queue, offset in wanted.items()
         )
         _log.info("group %s is reset in topic %s: %s", request.group, topic.name, shown)
-        if self._settings.is_reset_by_broker:
+        if self._parts.settings.is_reset_by_broker:
             self._assign(request.group, wanted)
             return ResetResult(wanted, is_for_members=False)
         return ResetResult(self._for_members(request, wanted), is_for_members=True)
@@ -73,7 +67,7 @@ class GroupResets:
     ) -> dict[MessageQueue, int]:
         one = request.queue_id >= 0
         numbers = [request.queue_id] if one else range(topic.read_queues)
-        broker = self._settings.broker_name
+        broker = self._parts.settings.broker_name
         return {
             MessageQueue(topic.name, broker, number): self._offset(
                 request, number, is_named=one and request.offset not in (None, -1)
@@ -82,7 +76,7 @@ class GroupResets:
         }
 
     def _offset(self, request: ResetOffsetRequest, number: int, *, is_named: bool) -> int:
-        queue = self._store.queue(request.topic, number)
+        queue = self._parts.store.queue(request.topic, number)
         least, most = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
         if is_named:
             offset = request.offset or 0
@@ -94,19 +88,19 @@ class GroupResets:
             return offset
         if request.timestamp == _TO_THE_END or queue is None:
             return most
-        return self._store.offset_by_time(queue, request.timestamp)
+        return self._parts.store.offset_by_time(queue, request.timestamp)
 
     def _assign(self, group: str, offsets: dict[MessageQueue, int]) -> None:
         for name, offset in offsets.items():
-            self._offsets.reset(group, name.topic, name.queue_id, offset=offset)
-            queue = self._store.queue(name.topic, name.queue_id)
+            self._parts.offsets.reset(group, name.topic, name.queue_id, offset=offset)
+            queue = self._parts.store.queue(name.topic, name.queue_id)
             if queue is not None:
-                self._polls.wake_group(queue, group)
+                self._parts.polls.wake_group(queue, group)
 
     def _for_members(
         self, request: ResetOffsetRequest, wanted: dict[MessageQueue, int]
     ) -> dict[MessageQueue, int]:
-        if self._members.consumer_group(request.group) is None:
+        if self._parts.members.consumer_group(request.group) is None:
             raise RequestError(
                 ResponseCode.CONSUMER_NOT_ONLINE,
                 f"Consumer not online, so can not reset offset, Group: {request.group} Topic: "
@@ -114,7 +108,7 @@ class GroupResets:
             )
         offsets = {}
         for queue, offset in wanted.items():
-            known = self._offsets.get(request.group, queue.topic, queue.queue_id)
+            known = self._parts.offsets.get(request.group, queue.topic, queue.queue_id)
             is_moved = request.is_force or known is None or offset < known
             offsets[queue] = offset if is_moved or known is None else known
         return offsets

@@ -35,10 +35,8 @@ class TopicAdministration:
 
     def __init__(self, parts: Parts, *, announce: Callable[[], Steps[None]]) -> None:
         """`announce` registers changes at the nameservers; waits up to 3 s until the reachable ones answer or fail."""
+        self._parts = parts
         self._copies = parts.table_copies
-        self._topics = parts.topics
-        self._offsets = parts.offsets
-        self._store = parts.store
         self._announce = announce
 
     def change(self, request: CreateTopic) -> Steps[None]:
@@ -47,7 +45,7 @@ class TopicAdministration:
         Raises:
             RequestError: The topic is invalid, there are too many topics, or the disk failed.
         """
-        known = self._topics.get(request.topic)
+        known = self._parts.topics.get(request.topic)
         attributes = altered_by_text(known.attributes if known else {}, request.attributes)
         config = TopicConfig(
             request.topic,
@@ -60,7 +58,7 @@ class TopicAdministration:
             attributes,
         )
         self._check(config)
-        yield from self._settled(self._topics.put(config))
+        yield from self._settled(self._parts.topics.put(config))
 
     def change_many(self, configs: Sequence[TopicConfig]) -> Steps[None]:
         """Create or change topics: all of them, or none if one is invalid.
@@ -73,7 +71,7 @@ class TopicAdministration:
         """
         wanted = []
         for config in configs:
-            known = self._topics.get(config.name)
+            known = self._parts.topics.get(config.name)
             before = known.attributes if known else {}
             wanted.append(
                 replace(config, attributes=altered(before, config.attributes.items()))
@@ -83,7 +81,7 @@ class TopicAdministration:
         saving, full = None, None
         for config in wanted:
             try:
-                saving = self._topics.put(config)
+                saving = self._parts.topics.put(config)
             except RequestError as error:
                 full = error
                 break
@@ -100,7 +98,7 @@ class TopicAdministration:
 
     def _check(self, config: TopicConfig) -> None:
         check_topic(config.name)
-        if self._topics.is_system(config.name):
+        if self._parts.topics.is_system(config.name):
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
                 f"The topic[{config.name}] is conflict with system topic.",
@@ -117,7 +115,7 @@ class TopicAdministration:
                 f"perm {config.perm} of topic {config.name} is not a permission; 6 is read and write, 4 read, 2 write",
             )
         limits_of(config.attributes)
-        known = self._topics.get(config.name)
+        known = self._parts.topics.get(config.name)
         check_policies(config.attributes, known.attributes if known else {})
         if known is None or not is_batch_topic(known.attributes):
             check_queue_type(config.attributes)
@@ -131,14 +129,16 @@ class TopicAdministration:
             StoreBusy: The log is being truncated; nothing is changed.
         """
         # Older brokers created topics whose names are too long for a directory; these can be deleted, too.
-        check_topic(name, is_any_length=self._topics.get(name) is not None)
-        if self._topics.is_system(name):
+        check_topic(name, is_any_length=self._parts.topics.get(name) is not None)
+        if self._parts.topics.is_system(name):
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
                 f"The topic[{name}] is conflict with system topic.",
             )
         names = (*self._pop_retry_topics(name), name)
-        saving, left = delete_topics(names, f"topic {name}", self._topics, self._store)
+        saving, left = delete_topics(
+            names, f"topic {name}", self._parts.topics, self._parts.store
+        )
         yield from self._settled(*saving)
         yield from self._copies.deleted(RequestCode.GET_ALL_TOPIC_CONFIG, name)
         if left is not None:
@@ -152,20 +152,21 @@ class TopicAdministration:
         """
         owners = {
             name: group
-            for group in self._offsets.groups_of(topic)
+            for group in self._parts.offsets.groups_of(topic)
             for is_v2 in (False, True)
-            if self._topics.get(name := pop_retry_topic(topic, group, is_v2=is_v2)) is not None
+            if self._parts.topics.get(name := pop_retry_topic(topic, group, is_v2=is_v2))
+            is not None
         }
         shared = {
             name
-            for name, group in self._offsets.topics_and_groups()
+            for name, group in self._parts.offsets.topics_and_groups()
             if owners.get(name, group) != group
         }
         return [name for name in owners if name not in shared]
 
     def find(self, name: str) -> TopicConfig:
         """Return the configuration of a topic, or raise RequestError (TOPIC_NOT_EXIST)."""
-        config = self._topics.get(name)
+        config = self._parts.topics.get(name)
         if config is None:
             raise RequestError(
                 ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}"

@@ -79,15 +79,12 @@ class DelayedDelivery:
         self, parts: Parts, delays_ms: Sequence[int], delivered: DeliveredOffsets
     ) -> None:
         """`delays_ms` has the delay of each level, starting with level 1."""
+        self._parts = parts
         self._levels = [
             DelayLevel(number, delay_ms) for number, delay_ms in enumerate(delays_ms, start=1)
         ]
         self.on_delivered: Callable[[], None] = lambda: None
         self._delivered = delivered
-        self._store = parts.store
-        self._inner = parts.inner
-        self._topics = parts.topics
-        self._clock = parts.clock
         self._truncations = 0
         # Until when, and up to which offset of each level, messages are checked for an earlier delivery by another broker.
         self._doubt_until_ms = 0
@@ -98,16 +95,16 @@ class DelayedDelivery:
 
         This broker was a slave, and its offsets are some seconds old.
         """
-        self._doubt_until_ms = self._clock.now_ms() + DOUBT_MS
+        self._doubt_until_ms = self._parts.clock.now_ms() + DOUBT_MS
         for level in self._levels:
-            queue = self._store.queue(SCHEDULE_TOPIC, level.number - 1)
+            queue = self._parts.store.queue(SCHEDULE_TOPIC, level.number - 1)
             self._doubted[level.number] = 0 if queue is None else queue.max_offset
 
     def correct_offsets(self) -> None:
         """Move offsets that are outside of their queues back into them (correctDelayOffset)."""
         offsets = self._delivered.offsets
         for number, offset in offsets.items():
-            queue = self._store.queue(SCHEDULE_TOPIC, number - 1)
+            queue = self._parts.store.queue(SCHEDULE_TOPIC, number - 1)
             low, high = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
             if not low <= offset <= high:
                 offsets[number] = min(max(offset, low), high)
@@ -122,7 +119,7 @@ class DelayedDelivery:
         offsets = self._delivered.offsets
         for level in self._levels:
             level.due_ms = None
-            queue = self._store.queue(SCHEDULE_TOPIC, level.number - 1)
+            queue = self._parts.store.queue(SCHEDULE_TOPIC, level.number - 1)
             high = queue.max_offset if queue is not None else 0
             before = level.marks.go_back(end)
             known = offsets.get(level.number, 0)
@@ -140,7 +137,7 @@ class DelayedDelivery:
     def queues(self) -> list[ConsumeQueue]:
         """Return the queues of the levels; an arrival in one must wake the delivery."""
         return [
-            self._store.queue_to_watch(SCHEDULE_TOPIC, level.number - 1)
+            self._parts.store.queue_to_watch(SCHEDULE_TOPIC, level.number - 1)
             for level in self._levels
         ]
 
@@ -151,16 +148,16 @@ class DelayedDelivery:
         return max(min(map(self._pause_seconds, self._levels), default=NEVER), LOOK_SECONDS)
 
     def _pause_seconds(self, level: DelayLevel) -> float:
-        rest = level.rests_until - self._clock.monotonic()
+        rest = level.rests_until - self._parts.clock.monotonic()
         if rest > 0:
             return rest
         if not self._has_any(level):
             return NEVER
-        return 0.0 if level.due_ms is None else seconds_until(self._clock, level.due_ms)
+        return 0.0 if level.due_ms is None else seconds_until(self._parts.clock, level.due_ms)
 
     def _look(self, level: DelayLevel) -> Steps[None]:
         """Deliver the due messages of a level; after an error it is skipped for a while."""
-        clock = self._clock
+        clock = self._parts.clock
         if clock.monotonic() < level.rests_until:
             return
         try:
@@ -186,7 +183,7 @@ class DelayedDelivery:
         return level.due_ms is None or not self._waits(level.due_ms, level)
 
     def _has_any(self, level: DelayLevel) -> bool:
-        queue = self._store.queue(SCHEDULE_TOPIC, level.number - 1)
+        queue = self._parts.store.queue(SCHEDULE_TOPIC, level.number - 1)
         return (
             queue is not None
             and self._delivered.offsets.get(level.number, 0) < queue.max_offset
@@ -198,7 +195,7 @@ class DelayedDelivery:
         A due time that is further ahead than the level's delay was set before the clock was set back, or when this number
         was that of a longer level; such a message is due now (correctDeliverTimestamp).
         """
-        now_ms = self._clock.now_ms()
+        now_ms = self._parts.clock.now_ms()
         return now_ms < due_ms <= now_ms + level.delay_ms
 
     def _deliver_batch(self, level: DelayLevel) -> Steps[None]:
@@ -207,14 +204,16 @@ class DelayedDelivery:
         found = yield from elsewhere(lambda: self._read_due(level, offset))
         records = [record for record in found.records if record is not None]
         is_doubted = offset < self._doubted.get(level.number, 0)
-        if is_doubted and self._clock.now_ms() < self._doubt_until_ms:
-            records = yield from not_delivered(self._store, records)
+        if is_doubted and self._parts.clock.now_ms() < self._doubt_until_ms:
+            records = yield from not_delivered(self._parts.store, records)
         messages = [
             message for record in records if (message := self._message(record)) is not None
         ]
         if self._truncations != truncations:
             return  # The records may be gone; the next call reads again.
-        level.marks.note_put(put_deliverable(self._inner, self._topics, messages), offset)
+        level.marks.note_put(
+            put_deliverable(self._parts.inner, self._parts.topics, messages), offset
+        )
         # Nothing is awaited between the put and this, so a cancellation cannot cause a second delivery.
         self._delivered.offsets[level.number] = found.next_offset
         level.due_ms = found.due_ms
@@ -222,7 +221,7 @@ class DelayedDelivery:
 
     def _read_due(self, level: DelayLevel, offset: int) -> DueOfLevel:
         """Read the due messages at the head of a level's queue, at most a batch. Called in the pool."""
-        store = self._store
+        store = self._parts.store
         queue = store.queue(SCHEDULE_TOPIC, level.number - 1)
         assert queue is not None
         found = DueOfLevel(next_offset=max(offset, queue.min_offset))
@@ -253,7 +252,7 @@ class DelayedDelivery:
         except CodecError as error:
             _log.error(_DISCARDED, record.physical_offset, error)
             return None
-        place = real_place(record, properties, self._topics)
+        place = real_place(record, properties, self._parts.topics)
         if place is None:
             return None
         # Follows RocketMQ: the delivered message keeps DELAY, REAL_TOPIC and REAL_QID.

@@ -14,23 +14,21 @@ class ClientConnections:
     """The lookup of connected clients by group."""
 
     def __init__(self, parts: Parts) -> None:
-        self._members = parts.members
-        self._groups = parts.groups
-        self._clock = parts.clock
+        self._parts = parts
 
     def consumer_ids(self, group_name: str) -> list[str]:
         """Return the client ids of a consumer group's members; raise RequestError if it has none."""
-        group = self._members.consumer_group(group_name)
+        group = self._parts.members.consumer_group(group_name)
         if group is None:
             remark = f"no consumer for this group, {group_name}"
-            if self._groups.peek(group_name) is None:
+            if self._parts.groups.peek(group_name) is None:
                 remark += ": the group does not exist; create it, or set autoCreateSubscriptionGroup=true"
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         return group.client_ids()
 
     def consumers(self, group_name: str) -> ConsumerConnections:
         """Return a group's consumers and subscriptions; raise RequestError (CONSUMER_NOT_ONLINE) without consumers."""
-        group = self._members.consumer_group(group_name)
+        group = self._parts.members.consumer_group(group_name)
         if group is None:
             raise RequestError(
                 ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{group_name}] not online"
@@ -45,7 +43,7 @@ class ClientConnections:
 
     def producers(self, group_name: str) -> list[ClientConnection]:
         """Return the producers of a group; raise RequestError if it has none."""
-        clients = self._members.producers(group_name)
+        clients = self._parts.members.producers(group_name)
         if not clients:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"the producer group[{group_name}] not exist"
@@ -54,7 +52,7 @@ class ClientConnections:
 
     def all_producers(self) -> dict[str, list[tuple[ClientConnection, int]]]:
         """Return the producers of each group that has any, with the time of each one's last heartbeat, epoch ms."""
-        members, clock = self._members, self._clock
+        members, clock = self._parts.members, self._parts.clock
         now, now_ms = clock.monotonic(), clock.now_ms()
         return {
             name: [

@@ -33,9 +33,7 @@ class MemberLocks:
     """The service of locks of this broker's queues, which members of groups request."""
 
     def __init__(self, parts: Parts) -> None:
-        self._locks = parts.locks
-        self._groups = parts.groups
-        self._topics = parts.topics
+        self._parts = parts
         self._broker_name = parts.settings.broker_name
 
     def lock(self, request: LockRequest) -> LockResult | Steps[LockResult]:
@@ -45,13 +43,13 @@ class MemberLocks:
             RequestError: The client id is too long, the group does not exist and is not created, or (steps) saving failed.
         """
         check_client_id(request.client_id)
-        if self._groups.get(request.group) is None:
+        if self._parts.groups.get(request.group) is None:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"subscription group not exist, {request.group:.{GROUP_LENGTH_MAX}}",
             )
         queues = [queue for queue in request.queues if self._is_here(queue)]
-        obtained, saving = self._locks.lock(
+        obtained, saving = self._parts.locks.lock(
             queues, group=request.group, client_id=request.client_id
         )
         result = LockResult(obtained, len(request.queues) - len(queues))
@@ -59,10 +57,12 @@ class MemberLocks:
 
     def unlock(self, request: LockRequest) -> None:
         """Release those locks on these queues that the client holds for its group."""
-        self._locks.unlock(request.queues, group=request.group, client_id=request.client_id)
+        self._parts.locks.unlock(
+            request.queues, group=request.group, client_id=request.client_id
+        )
 
     def _is_here(self, queue: MessageQueue) -> bool:
-        topic = self._topics.get(queue.topic)
+        topic = self._parts.topics.get(queue.topic)
         return (
             topic is not None
             and queue.broker_name == self._broker_name

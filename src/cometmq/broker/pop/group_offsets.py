@@ -23,9 +23,8 @@ class GroupOffsets:
     """
 
     def __init__(self, parts: Parts, check_points: CheckPointTable) -> None:
+        self._parts = parts
         self.busy: set[Place] = set()
-        self._offsets = parts.offsets
-        self._store = parts.store
         self._check_points = check_points
 
     @property
@@ -36,7 +35,7 @@ class GroupOffsets:
     def next_offset(self, place: Place) -> int | None:
         """Return the offset that a group's pops have reached in a queue, committed or not; None if it has none."""
         group, topic, queue_id = place
-        said = self._offsets.get(group, topic, queue_id)
+        said = self._parts.offsets.get(group, topic, queue_id)
         unsaid = self._check_points.next_offset(place)
         if unsaid is None:
             return said
@@ -59,29 +58,29 @@ class GroupOffsets:
         group, topic, queue_id = place
         offset = 0
         # When the group committed its first offset in the topic, if that was since this start.
-        began_ms = self._offsets.began_ms(group, topic)
+        began_ms = self._parts.offsets.began_ms(group, topic)
         if queue is not None:
             is_from_min = init_mode == FROM_MIN or is_retry_topic(topic)
             is_from_min = is_from_min or (yield from self._is_young(queue, topic, queue_id))
             if not is_from_min and began_ms is not None and not queue.min_offset:
                 is_from_min = yield from at_once_or_elsewhere(
                     lambda wait: (
-                        began_ms < self._store.earliest_store_time(queue, may_wait=wait)
+                        began_ms < self._parts.store.earliest_store_time(queue, may_wait=wait)
                     )
                 )
             offset = queue.min_offset if is_from_min else max(queue.max_offset - 1, 0)
         said = self.next_offset(place)
         if said is not None:
             return said  # Another pop has begun during the read.
-        if self._offsets.began_ms(group, topic) == began_ms:
-            self._offsets.commit(group, topic, queue_id, offset=offset)
+        if self._parts.offsets.began_ms(group, topic) == began_ms:
+            self._parts.offsets.commit(group, topic, queue_id, offset=offset)
         return offset
 
     def _is_young(self, queue: ConsumeQueue, topic: str, queue_id: int) -> Steps[bool]:
         """Return whether a queue starts at offset 0, and a read there does not suggest that a slave should serve it."""
         if queue.min_offset > 0:
             return False
-        found = self._store.get(topic, queue_id, 0, max_count=1)
+        found = self._parts.store.get(topic, queue_id, 0, max_count=1)
         if found.cold is not None:
             found = yield from elsewhere(found.cold)
         return not found.suggest_slave
@@ -94,15 +93,15 @@ class GroupOffsets:
         """Set a group's offset in a queue that it pops to an explicit value, also a smaller one."""
         self._check_points.reset(place)
         group, topic, queue_id = place
-        self._offsets.commit(group, topic, queue_id, offset=offset)
+        self._parts.offsets.commit(group, topic, queue_id, offset=offset)
 
     def say(self) -> None:
         """Commit the offsets of groups that pop which may be committed now; no offset becomes smaller."""
-        for place, offset in self._check_points.pop_sayable(self._store.flushed_offset):
+        for place, offset in self._check_points.pop_sayable(self._parts.store.flushed_offset):
             group, topic, queue_id = place
-            said = self._offsets.get(group, topic, queue_id)
+            said = self._parts.offsets.get(group, topic, queue_id)
             if said is None or said < offset:
-                self._offsets.commit(group, topic, queue_id, offset=offset)
+                self._parts.offsets.commit(group, topic, queue_id, offset=offset)
 
     def restore(self, point: CheckPoint) -> None:
         """Commit the offset after a check point of an earlier process, so that its messages stay hidden until due.
@@ -112,11 +111,11 @@ class GroupOffsets:
         """
         body = point.body
         place = (body.group, body.topic, body.queue_id)
-        said = self._offsets.get(*place)
+        said = self._parts.offsets.get(*place)
         if not body.offsets:  # The record of a reset.
-            self._offsets.commit(*place, offset=body.start_offset)
+            self._parts.offsets.commit(*place, offset=body.start_offset)
         elif said is None or body.start_offset >= said:
-            self._offsets.commit(*place, offset=body.offsets[-1] + 1)
+            self._parts.offsets.commit(*place, offset=body.offsets[-1] + 1)
 
 
 def _counted(points: Iterable[CheckPoint]) -> Counter[Place]:

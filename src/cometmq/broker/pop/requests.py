@@ -11,7 +11,7 @@ from cometmq.broker.pop.assignment import Assignments
 from cometmq.broker.pop.check_points import CheckPoint, CheckPointTable
 from cometmq.broker.pop.peeking import Peeking, PeekResult
 from cometmq.broker.pop.popping import NoticeResult, Popping, PopResult
-from cometmq.broker.request_caller import RequestCaller
+from cometmq.broker.request_caller import by_caller
 from cometmq.codec.bodies.assignment import (
     decode_assignment_query,
     decode_request_mode,
@@ -35,25 +35,16 @@ from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer, answer_head, answer_to_error
 from cometmq.net.answering import body_of, by_body, by_code, by_fields
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers, Outcome, Read, refuse_all
+from cometmq.net.requests import Answers, Read, refuse_all
 
 
 def pop_answers(popping: Popping, peeking: Peeking, acks: Acks) -> Answers:
     """Return the handlers of pops, peeks, batch acknowledgements, changes of the invisible time and others."""
-
-    def pop(command: Command, peer: Peer) -> Outcome:
-        request = decode_fields(PopRequest, command.fields)
-        caller = RequestCaller(command, peer, _encode_pop)
-        return caller.answer_of(popping.pop(request, caller))
-
-    def notification(command: Command, peer: Peer) -> Outcome:
-        request = decode_fields(NotificationRequest, command.fields)
-        caller = RequestCaller(command, peer, _encode_notice)
-        return caller.answer_of(popping.notification(request, caller))
-
     return {
-        RequestCode.POP_MESSAGE: pop,
-        RequestCode.NOTIFICATION: notification,
+        RequestCode.POP_MESSAGE: by_caller(PopRequest, popping.pop, _encode_pop),
+        RequestCode.NOTIFICATION: by_caller(
+            NotificationRequest, popping.notification, _encode_notice
+        ),
         RequestCode.POLLING_INFO: by_fields(
             PollingInfoRequest,
             popping.polling,

@@ -5,9 +5,8 @@ import orjson
 from cometmq.broker.parts import Parts
 from cometmq.broker.pull.filters import FilterCheck, Filters
 from cometmq.broker.pull.pulls import PullAnswer, Pulls
-from cometmq.broker.request_caller import RequestCaller
+from cometmq.broker.request_caller import by_caller
 from cometmq.codec.bodies.client_config import decode_client_config
-from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.java_properties import decode_java_properties
 from cometmq.codec.remoting import Command
@@ -17,24 +16,16 @@ from cometmq.model.names import group_fault
 from cometmq.net.answer import Answer
 from cometmq.net.answering import body_of, by_body, by_code
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers, Outcome
+from cometmq.net.requests import Answers
 from cometmq.steps.steps import Steps
 
 
 def pull_answers(pulls: Pulls) -> Answers:
     """Return the handlers of pulls, and of pulls of lite pull consumers of RocketMQ 5.x; both may be held."""
-
-    def pull(command: Command, peer: Peer) -> Outcome:
-        request = decode_fields(PullRequest, command.fields)
-        caller = RequestCaller(command, peer, encode)
-        return caller.answer_of(pulls.pull(request, caller))
-
-    def lite_pull(command: Command, peer: Peer) -> Outcome:
-        request = decode_fields(PullRequest, command.fields)
-        caller = RequestCaller(command, peer, encode)
-        return caller.answer_of(pulls.lite_pull(request, caller))
-
-    return {RequestCode.PULL_MESSAGE: pull, RequestCode.LITE_PULL_MESSAGE: lite_pull}
+    return {
+        RequestCode.PULL_MESSAGE: by_caller(PullRequest, pulls.pull, encode),
+        RequestCode.LITE_PULL_MESSAGE: by_caller(PullRequest, pulls.lite_pull, encode),
+    }
 
 
 def encode(result: PullAnswer) -> Answer:

@@ -13,7 +13,7 @@ from cometmq.broker.replication.allowed_addresses import (
 from cometmq.broker.replication.copier import LogCopier
 from cometmq.broker.replication.master_port import MasterPort
 from cometmq.broker.replication.terms import copy_rule, link_terms, slave_rates
-from cometmq.broker.settings.broker_settings import BrokerRole, BrokerSettings
+from cometmq.broker.settings.broker_settings import BrokerRole
 from cometmq.model.errors import NetError
 from cometmq.net.host_names import HostNames
 
@@ -58,21 +58,22 @@ def master_port(parts: LastingParts) -> MasterPort:
     return port
 
 
-def bind_port(port: MasterPort, settings: BrokerSettings, host: str, *, beside: int) -> int:
+def bind_port(port: MasterPort, parts: LastingParts, *, beside: int) -> int:
     """Bind the HA port; return its number, or 0 if there is none.
 
-    `port` is the port object of this broker, `host` the address to listen on, and `beside` the broker's own port.
+    `port` is the port object of this broker, and `beside` the number of the broker's own port.
 
     Raises:
         NetError: The port cannot be bound, and it was set explicitly or the role is SYNC_MASTER.
     """
+    settings = parts.settings
     if not settings.nameserver_addresses and not settings.ha_allowed:
         return 0  # No slave could be accepted.
     # If the broker listens on any free port, so does the HA port.
     default = beside + HA_PORT_DISTANCE if settings.listen_port else 0
     number = settings.ha_port or default
     try:
-        return port.door.bind(host, number)
+        return port.door.bind(parts.listen_host, number)
     except NetError as error:
         if settings.ha_port or settings.broker_role is BrokerRole.SYNC_MASTER:
             raise NetError(f"haListenPort={number}: {error}; set it to a free port") from error
@@ -80,17 +81,16 @@ def bind_port(port: MasterPort, settings: BrokerSettings, host: str, *, beside: 
         return 0
 
 
-def log_copier(parts: LastingParts, host: str, *, on_written: Callable[[], None]) -> LogCopier:
+def log_copier(parts: LastingParts, *, on_written: Callable[[], None]) -> LogCopier:
     """Create a slave's copier, which `serve` starts; raise SettingsError for a bad secret or TLS settings.
 
-    `host` is the address that the broker listens on; unless it is 0.0.0.0 or ::, the slave also connects from it.
-    `on_written` is called to flush what was appended.
+    Unless the broker listens on 0.0.0.0 or ::, the slave also connects from its own address. `on_written` is called to flush what was appended.
     """
     settings = parts.in_force.current
     copier = LogCopier(
         parts.store,
         broker_id=settings.broker_id,
-        own_ip=None if host in UNSPECIFIED_HOSTS else host,
+        own_ip=None if parts.listen_host in UNSPECIFIED_HOSTS else parts.listen_host,
         terms=link_terms(settings),
         clock=parts.clock,
         pool=parts.pool,

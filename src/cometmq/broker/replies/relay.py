@@ -34,12 +34,7 @@ class ClientRelay:
     """Passes requests of administrators on to connected consumers, and their answers back."""
 
     def __init__(self, parts: Parts) -> None:
-        self._settings = parts.settings
-        self._store = parts.store
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._members = parts.members
-        self._world = parts.world
+        self._parts = parts
 
     def running(self, request: RunningRequest, fields: dict[str, str]) -> Steps[PeerAnswer]:
         """Return a consumer's answer with its running info; `fields` is the header, sent on without the signature.
@@ -59,11 +54,11 @@ class ClientRelay:
                 the consumer may not read its topic.
         """
         client = self._client(request.consumer_group, request.client_id or "")
-        fields = {**fields, "brokerName": self._settings.broker_name}
-        topic = self._topics.get(request.topic or "")
+        fields = {**fields, "brokerName": self._parts.settings.broker_name}
+        topic = self._parts.topics.get(request.topic or "")
         if topic is not None:
             fields["topicSysFlag"] = str(topic.sys_flag)
-        group = self._groups.peek(request.consumer_group)
+        group = self._parts.groups.peek(request.consumer_group)
         if group is not None:
             fields["groupSysFlag"] = str(group.sys_flag)
         record = yield from self._record(request.msg_id or "")
@@ -81,7 +76,7 @@ class ClientRelay:
             _, physical_offset = decode_message_id(message_id)
         except CodecError as error:
             raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        record = yield from dispatched_record(self._store, physical_offset)
+        record = yield from dispatched_record(self._parts.store, physical_offset)
         if record is None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"this broker has no message {message_id}"
@@ -89,7 +84,7 @@ class ClientRelay:
         return record
 
     def _client(self, group: str, client_id: str) -> Client:
-        client = self._members.consumer(group, client_id)
+        client = self._parts.members.consumer(group, client_id)
         if client is None or not who_may([client], membership(group)):
             raise _not_online(group, client_id)
         if client.version < _VERSION_MIN:
@@ -107,7 +102,7 @@ class ClientRelay:
 
         Members that do not return them or lack the rights are left out. Raises RequestError if the group has no members.
         """
-        group = self._members.consumer_group(request.group)
+        group = self._parts.members.consumer_group(request.group)
         if group is None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
@@ -121,7 +116,7 @@ class ClientRelay:
             if request.client_addr in (None, "", client.client_id)
         ]
         steps = [self._status_of(client, fields) for client in asked]
-        answers = yield from together(self._world, steps)
+        answers = yield from together(self._parts.world, steps)
         return {
             client.client_id: offsets
             for client, offsets in zip(asked, answers, strict=True)

@@ -50,13 +50,7 @@ class Replies:
     """The delivery of replies to the clients that sent the requests."""
 
     def __init__(self, parts: Parts) -> None:
-        self._settings = parts.settings
-        self._address = parts.address
-        self._store = parts.store
-        self._topics = parts.topics
-        self._members = parts.members
-        self._inner = parts.inner
-        self._clock = parts.clock
+        self._parts = parts
 
     def reply(self, request: AnySend, body: bytes, sender: Sender) -> Steps[ReplyResult]:
         """Deliver a reply and, unless that fails or storeReplyMessageEnable=false, try to store it.
@@ -65,17 +59,17 @@ class Replies:
             RequestError, CodecError: The reply is refused; the code or text says why.
         """
         topic = self._topic_of(request)
-        if len(body) > self._settings.body_size_max:
+        if len(body) > self._parts.settings.body_size_max:
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL,
-                f"the reply has {len(body)} bytes; at most {self._settings.body_size_max} are allowed "
+                f"the reply has {len(body)} bytes; at most {self._parts.settings.body_size_max} are allowed "
                 "(maxMessageSize)",
             )
         return self._reply(body, request, topic, sender)
 
     def _topic_of(self, request: AnySend) -> TopicConfig:
         check_sendable(request.topic)
-        topic = self._topics.existing(request.topic)
+        topic = self._parts.topics.existing(request.topic)
         if not is_writable(topic.perm):
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
@@ -98,7 +92,7 @@ class Replies:
             _log.warning("a reply from %s was not delivered: %s", sender.address, fault)
             return ReplyResult(fault)
         queue_id = max(request.queue_id, 0)
-        if not self._settings.is_reply_stored:
+        if not self._parts.settings.is_reply_stored:
             return ReplyResult(None, queue_id)
         message = InnerMessage(
             topic,
@@ -119,10 +113,10 @@ class Replies:
         client_id = properties.get(keys_of.REPLY_TO_CLIENT)
         if client_id is None:
             return f"reply message properties[{keys_of.REPLY_TO_CLIENT}] is null"
-        reader = self._members.producer(client_id)
+        reader = self._parts.members.producer(client_id)
         if reader is None:
             return f"push reply message fail, channel of <{client_id}> not found."
-        now_ms = self._clock.now_ms()
+        now_ms = self._parts.clock.now_ms()
         properties[keys_of.PUSH_REPLY_TIME] = str(now_ms)
         header = PushReply(
             producer_group=request.producer_group,
@@ -137,7 +131,7 @@ class Replies:
             reconsume_times=request.reconsume_times,
             unit_mode=request.unit_mode,
             born_host=sender.address,
-            store_host=self._address,
+            store_host=self._parts.address,
             store_timestamp=now_ms,
         )
         try:
@@ -152,10 +146,10 @@ class Replies:
 
     def _stored(self, message: InnerMessage) -> ReplyResult:
         try:
-            ((queue_offset, physical_offset, _),) = self._inner.put(message)
+            ((queue_offset, physical_offset, _),) = self._parts.inner.put(message)
         except StoreError as error:
             # The requester has it, so failing to store it does not fail the reply.
             _log.warning("a reply was delivered but cannot be stored: %s", error)
             return ReplyResult(None, message.queue_id)
-        message_id = encode_message_id(self._store.store_host, physical_offset)
+        message_id = encode_message_id(self._parts.store.store_host, physical_offset)
         return ReplyResult(None, message.queue_id, message_id, queue_offset)

@@ -59,13 +59,7 @@ class Retries:
     """The service for messages that consumers send back."""
 
     def __init__(self, parts: Parts) -> None:
-        self._settings = parts.settings
-        self._store = parts.store
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._inner = parts.inner
-        self._counters = parts.counters
-        self._chance = parts.chance
+        self._parts = parts
         self._levels = DelayLevelTable(parts.store.settings.delay_levels_ms, parts.topics)
         self._waiting: list[_Returned] = []
 
@@ -87,8 +81,8 @@ class Retries:
             RequestError: The message is refused, or its new topic could not be saved; the code says why.
             StoreError, CodecError, OSError: It could not be read or stored, or its flush is late or failed.
         """
-        settings = self._settings
-        group = self._groups.get(request.group)
+        settings = self._parts.settings
+        group = self._parts.groups.get(request.group)
         if group is None:
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
@@ -127,8 +121,8 @@ class Retries:
         if returned.error is not None:
             raise returned.error
         if returned.topic is not None:
-            yield from saved(self._topics.saving_of(returned.topic))
-        yield from self._inner.durable(returned.results)
+            yield from saved(self._parts.topics.saving_of(returned.topic))
+        yield from self._parts.inner.durable(returned.results)
 
     def _store_all(self, waiting: Sequence[_Returned]) -> None:
         """Store messages with one write, each for its retry or as a dead letter, and note the results."""
@@ -150,14 +144,14 @@ class Retries:
                     returned.error = outcome
 
     def _put(self, made: Sequence[tuple[_Returned, InnerMessage]]) -> list[PutResult]:
-        return self._inner.put(*[message for _, message in made])
+        return self._parts.inner.put(*[message for _, message in made])
 
     def _message(self, returned: _Returned) -> InnerMessage | None:
         """Return the message to store, and note its topic; None if the record's topic was deleted, with its retries."""
         request, group, record, tries_max = (
             returned.request, returned.group, returned.record, returned.tries_max
         )  # fmt: skip
-        if is_of_deleted_topic(record, record.properties(), self._topics):
+        if is_of_deleted_topic(record, record.properties(), self._parts.topics):
             return None
         # No step waits from here to the put, so the drawn queue exists.
         sys_flag = TOPIC_UNIT_SUB if request.unit_mode else 0
@@ -168,19 +162,19 @@ class Retries:
         returned.topic = topic.name
         if returned.is_dead:
             return self._dead_letter(record, topic)
-        queue_id = self._chance.randrange(topic.shared_queues)
+        queue_id = self._parts.chance.randrange(topic.shared_queues)
         return self._retry(record, topic, queue_id, request)
 
     def _count(self, message: InnerMessage, group: str, *, is_dead: bool) -> None:
         origin = message.properties[keys_of.RETRY_TOPIC]
-        self._counters.sent_back.of(origin, group).add(1, 0, 0)
+        self._parts.counters.sent_back.of(origin, group).add(1, 0, 0)
         if is_dead:
-            self._counters.dead.of(origin, group).add(1, 0, 0)
+            self._parts.counters.dead.of(origin, group).add(1, 0, 0)
 
     def _topic(self, name: str, queues: int, sys_flag: int = 0) -> TopicConfig:
         # Follows RocketMQ: its store would refuse the name with MESSAGE_ILLEGAL, but the answer has this code.
         check_length(name, code=ResponseCode.SYSTEM_ERROR)
-        topic = self._topics.ensure(
+        topic = self._parts.topics.ensure(
             name, queues=queues, perm=PERM_READ_WRITE, sys_flag=sys_flag
         )
         if not is_writable(topic.perm):
@@ -190,7 +184,7 @@ class Retries:
         return topic
 
     def _read(self, physical_offset: int) -> Steps[Record]:
-        content = yield from dispatched_record(self._store, physical_offset)
+        content = yield from dispatched_record(self._parts.store, physical_offset)
         if content is None:
             raise _no_record(physical_offset)
         return decode_record(content)

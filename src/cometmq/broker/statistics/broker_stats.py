@@ -95,11 +95,8 @@ class BrokerStats:
     """The statistics of a broker, computed from the growth of its counters."""
 
     def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._cluster = parts.settings.cluster_name
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._counters = parts.counters
-        self._clock = parts.clock
         self._growth = TallyGrowth(parts.clock.monotonic())
         self._sweep_at = parts.clock.monotonic() + _SWEEP_SECONDS
 
@@ -116,7 +113,7 @@ class BrokerStats:
             )
         minute, hour, day = [
             _window(known.pick(growth), growth.seconds)
-            for growth in self._growth.of(found, self._clock.monotonic())
+            for growth in self._growth.of(found, self._parts.clock.monotonic())
         ]
         return minute, hour, day
 
@@ -127,7 +124,7 @@ class BrokerStats:
         TALLIES_MAX tallies a wider one returned, as by `TallyTable.of`. Except the cluster's, a tally without
         samples is not returned if KEPT_MAX others have some, because its growth is unknown.
         """
-        table: TallyTable = getattr(self._counters, name.table)
+        table: TallyTable = getattr(self._parts.counters, name.table)
         if name.key is _CLUSTER:
             if key != self._cluster:
                 return None
@@ -142,7 +139,7 @@ class BrokerStats:
             return None
         topic, group = parts["topic"], parts.get("group", "")
         found = table.get(topic, group, int(queue))
-        if found is None and name.key is _TOPIC and self._topics.get(topic) is not None:
+        if found is None and name.key is _TOPIC and self._parts.topics.get(topic) is not None:
             found = table.of(topic)
         if found is None or not self._growth.is_kept(found):
             return None
@@ -155,7 +152,7 @@ class BrokerStats:
 
         At most once an hour, the tallies of groups that do not exist are removed.
         """
-        fresh, now = self._counters.fresh, self._clock.monotonic()
+        fresh, now = self._parts.counters.fresh, self._parts.clock.monotonic()
         while fresh:
             for tally in fresh[:_TALLIES_AT_ONCE]:
                 self._growth.note(tally, now)
@@ -166,17 +163,17 @@ class BrokerStats:
             yield from self._sweep()
 
     def _sweep(self) -> Steps[None]:
-        for table in self._counters.tables:
+        for table in self._parts.counters.tables:
             for topic in table.topics():
                 self._forget(
-                    table.forget(topic, lambda group: self._groups.peek(group) is None)
+                    table.forget(topic, lambda group: self._parts.groups.peek(group) is None)
                 )
                 yield from turn_end()
 
     def forget_topic(self, topic: str) -> None:
         """Remove the tallies of a topic if it was deleted; called for each change of a topic."""
-        if self._topics.get(topic) is None:
-            for table in self._counters.tables:
+        if self._parts.topics.get(topic) is None:
+            for table in self._parts.counters.tables:
                 self._forget(table.forget(topic))
 
     def _forget(self, tallies: list[Tally]) -> None:

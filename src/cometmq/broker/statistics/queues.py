@@ -25,8 +25,7 @@ class QueueEntries:
     """Looks up entries of a queue, with its bounds and a group's subscription to the topic."""
 
     def __init__(self, parts: Parts) -> None:
-        self._store = parts.store
-        self._members = parts.members
+        self._parts = parts
 
     def look(self, request: QueueEntriesRequest) -> Steps[QueueLook]:
         """Return a queue's bounds, requested entries (10,000 at most), and a group's subscription to the topic, if any.
@@ -40,7 +39,7 @@ class QueueEntries:
             if not _has(queue, request.index):
                 break
             count = min(max(request.count, 0), _COUNT_MAX)
-            read = partial(self._store.entries, queue, request.index, count)
+            read = partial(self._parts.store.entries, queue, request.index, count)
             try:
                 entries = yield from elsewhere(read)
                 break
@@ -49,11 +48,11 @@ class QueueEntries:
                 if self._queue(request) is queue and _has(queue, request.index):
                     raise
         topic, group = request.topic, request.consumer_group
-        wanted = None if group is None else self._members.subscription(group, topic)
+        wanted = None if group is None else self._parts.members.subscription(group, topic)
         return QueueLook(queue.min_offset, queue.max_offset, entries, topic, group, wanted)
 
     def _queue(self, request: QueueEntriesRequest) -> ConsumeQueue:
-        queue = self._store.queue(request.topic, request.queue_id)
+        queue = self._parts.store.queue(request.topic, request.queue_id)
         if queue is None:
             name = f"{request.queue_id}@{request.topic}"
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"{name} is not exist!")
@@ -68,20 +67,18 @@ class UnreadQueues:
     """A search for messages in queues that clients do not read, because their topic has fewer read queues."""
 
     def __init__(self, parts: Parts) -> None:
-        self._store = parts.store
-        self._topics = parts.topics
-        self._offsets = parts.offsets
+        self._parts = parts
 
     def counts(self) -> Steps[Mapping[str, int]]:
         """Return the number of messages in unread queues per topic, without those that all groups of it have consumed.
 
         System topics, and topics without such messages, are left out.
         """
-        topics = self._topics.table().topics
+        topics = self._parts.topics.table().topics
         behind = yield from elsewhere(lambda: self._behind(topics.values()))
         if not behind:
             return {}
-        places = self._offsets.places()
+        places = self._parts.offsets.places()
         return (yield from elsewhere(lambda: _unread(behind, places)))
 
     def _behind(self, topics: Iterable[TopicConfig]) -> list[ConsumeQueue]:
@@ -93,10 +90,10 @@ class UnreadQueues:
         return [
             queue
             for config in topics
-            for queue in self._store.queues_of(config.name)
+            for queue in self._parts.store.queues_of(config.name)
             if queue.queue_id >= config.read_queues
             and queue.max_offset > queue.min_offset
-            and not self._topics.is_system(config.name)
+            and not self._parts.topics.is_system(config.name)
         ]
 
 

@@ -80,13 +80,9 @@ class ProgressStatistics:
 
     def __init__(self, parts: Parts, *, rates: ConsumeRateSamples) -> None:
         """The caller must sample `rates` itself."""
+        self._parts = parts
         self._broker_name = parts.settings.broker_name
-        self._store = parts.store
-        self._topics = parts.topics
-        self._offsets = parts.offsets
-        self._positions = parts.positions
         self._rates = rates
-        self._clock = parts.clock
 
     # --- topics
 
@@ -97,17 +93,17 @@ class ProgressStatistics:
         return (yield from elsewhere(lambda: self._topic_stats(queues)))
 
     def _topic_stats(self, queues: dict[MessageQueue, ConsumeQueue | None]) -> TopicStats:
-        since_ms = self._clock.now_ms() - int(WINDOW_SECONDS * 1000)
+        since_ms = self._parts.clock.now_ms() - int(WINDOW_SECONDS * 1000)
         bounds, put_count = {}, 0
         for name, queue in queues.items():
             if queue is None:
                 bounds[name] = QueueBounds(0, 0)
                 continue
             last = queue.max_offset
-            updated_ms = max(self._store.store_time_at(queue, last - 1), 0)
+            updated_ms = max(self._parts.store.store_time_at(queue, last - 1), 0)
             bounds[name] = QueueBounds(queue.min_offset, last, updated_ms)
             if updated_ms >= since_ms:
-                put_count += last - self._store.offset_by_time(queue, since_ms)
+                put_count += last - self._parts.store.offset_by_time(queue, since_ms)
         return TopicStats(bounds, put_count / WINDOW_SECONDS)
 
     # --- groups
@@ -116,10 +112,12 @@ class ProgressStatistics:
         self, group: str, named: list[str] | None, *, only_ordered: bool = False
     ) -> Steps[list[ConsumeStats]]:
         """Return the progress of a group in the named topics, or in all that it consumes; unknown ones are left out."""
-        in_flight = yield from self._positions.in_flight()
+        in_flight = yield from self._parts.positions.in_flight()
         topics = named
         if topics is None:
-            topics = self._positions.topics_of(group, self._offsets.topics_of(group))
+            topics = self._parts.positions.topics_of(
+                group, self._parts.offsets.topics_of(group)
+            )
         work = self._work(group, topics, in_flight, only_ordered=only_ordered)
         return (yield from elsewhere(lambda: [self._progress(*each) for each in work]))
 
@@ -127,14 +125,14 @@ class ProgressStatistics:
         self, groups: Sequence[str], *, only_ordered: bool
     ) -> Steps[dict[str, list[ConsumeStats]]]:
         """Return the progress of groups by name, in all or only in ordered topics; some groups are read at a time."""
-        in_flight = yield from self._positions.in_flight()
-        offsets = self._offsets.places()
+        in_flight = yield from self._parts.positions.in_flight()
+        offsets = self._parts.offsets.places()
         topics = yield from elsewhere(lambda: topics_by_group(key for key, _ in offsets))
         stats: dict[str, list[ConsumeStats]] = {group: [] for group in groups}
         work: list[_Work] = []
         count = 0
         for group in groups:
-            wanted = self._positions.topics_of(group, topics.get(group, []))
+            wanted = self._parts.positions.topics_of(group, topics.get(group, []))
             added = self._work(group, wanted, in_flight, only_ordered=only_ordered)
             work += added
             count += sum(len(queues) for _, _, queues in added)
@@ -161,7 +159,7 @@ class ProgressStatistics:
         configs = [
             config
             for name in topics
-            if (config := self._topics.get(name)) is not None
+            if (config := self._parts.topics.get(name)) is not None
             and (config.ordered or not only_ordered)
         ]
         return [
@@ -172,13 +170,13 @@ class ProgressStatistics:
     def _positions_in(
         self, group: str, config: TopicConfig, count: int, in_flight: Mapping[Place, int]
     ) -> dict[MessageQueue, Position]:
-        positions = self._positions.of(group, config.name, range(count), in_flight)
+        positions = self._parts.positions.of(group, config.name, range(count), in_flight)
         return dict(zip(self._names(config, count), positions, strict=True))
 
     def _progress(
         self, group: str, topic: str, positions: dict[MessageQueue, Position]
     ) -> ConsumeStats:
-        table, time_at = {}, self._store.store_time_at
+        table, time_at = {}, self._parts.store.store_time_at
         for name, position in positions.items():
             # Tools subtract: end minus consumer offset is the lag, pull offset minus consumer offset is in flight.
             offset = position.next - position.in_flight
@@ -216,11 +214,11 @@ class ProgressStatistics:
         queue, offset = position.queue, position.next
         if queue is None:
             return TimeSpan(name, -1, -1, -1, 0)
-        time_at = self._store.store_time_at
+        time_at = self._parts.store.store_time_at
         min_ms = time_at(queue, queue.min_offset)
         delay_ms = 0
         if offset < queue.max_offset:
-            delay_ms = self._clock.now_ms() - time_at(queue, offset)
+            delay_ms = self._parts.clock.now_ms() - time_at(queue, offset)
         return TimeSpan(
             name,
             min_ms,
@@ -232,7 +230,7 @@ class ProgressStatistics:
     # --- common
 
     def _topic(self, name: str) -> TopicConfig:
-        config = self._topics.get(name)
+        config = self._parts.topics.get(name)
         if config is None:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
         return config
@@ -244,4 +242,4 @@ class ProgressStatistics:
         self, config: TopicConfig, count: int
     ) -> dict[MessageQueue, ConsumeQueue | None]:
         names = self._names(config, count)
-        return {name: self._store.queue(name.topic, name.queue_id) for name in names}
+        return {name: self._parts.store.queue(name.topic, name.queue_id) for name in names}

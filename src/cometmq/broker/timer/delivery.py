@@ -59,11 +59,6 @@ class TimedDelivery:
         self.files = files
         self.on_change: Callable[[], None] = lambda: None
         self._parts = parts
-        self._settings = parts.settings
-        self._store = parts.store
-        self._inner = parts.inner
-        self._topics = parts.topics
-        self._clock = parts.clock
         self._count = count
         self._queue = TimerQueue(parts.store, parts.settings.timer_precision_ms)
         self._known_until = 0
@@ -84,7 +79,7 @@ class TimedDelivery:
         Raises:
             OSError: The disk failed.
         """
-        files, now_ms = self.files, self._clock.now_ms()
+        files, now_ms = self.files, self._parts.clock.now_ms()
         yield from elsewhere(lambda: files.open(now_ms))
         low, high = self._queue.bounds()
         files.queue_offset = min(max(files.queue_offset, low), high)
@@ -93,7 +88,7 @@ class TimedDelivery:
 
     def _slot_that_runs(self) -> RunningSlot:
         return RunningSlot(
-            self._parts, self.files, precision_ms=self._settings.timer_precision_ms
+            self._parts, self.files, precision_ms=self._parts.settings.timer_precision_ms
         )
 
     @property
@@ -106,7 +101,7 @@ class TimedDelivery:
         """Return the timer's progress as texts by key: seconds behind, messages before and in the wheel, rates."""
         files, (_, end) = self.files, self._queue.bounds()
         return {
-            "timerReadBehind": str(self._behind_ms(self._clock.now_ms()) // 1000),
+            "timerReadBehind": str(self._behind_ms(self._parts.clock.now_ms()) // 1000),
             "timerOffsetBehind": str(end - files.queue_offset),
             "timerCongestNum": str(files.waiting_count),
             "timerEnqueueTps": f"{self._rates[0]:.1f}",
@@ -118,14 +113,14 @@ class TimedDelivery:
         begin_ms = self.files.read_ms
         if not begin_ms or not self.files.used_slots:
             return 0
-        seconds = 2 * _SLEEP_SECONDS if self._clock.is_steady else _BEHIND_SECONDS_MAX
+        seconds = 2 * _SLEEP_SECONDS if self._parts.clock.is_steady else _BEHIND_SECONDS_MAX
         end_ms = min(now_ms, begin_ms + int(seconds * 1000))
         first_ms = self._first_used_slot(begin_ms, end_ms)
         return max(now_ms - first_ms, 0) if first_ms < now_ms else 0
 
     def _first_used_slot(self, begin_ms: int, end_ms: int) -> int:
         """Return the start of the first slot with messages in this range; `end_ms` or later if none has."""
-        wheel, precision_ms = self.files.wheel, self._settings.timer_precision_ms
+        wheel, precision_ms = self.files.wheel, self._parts.settings.timer_precision_ms
         begin_ms = wheel.next_used_page(begin_ms, end_ms)
         while begin_ms < end_ms and wheel.slot(begin_ms) is EMPTY_SLOT:
             begin_ms = wheel.next_used_page(begin_ms + precision_ms, end_ms)
@@ -163,7 +158,7 @@ class TimedDelivery:
 
     def queue(self) -> ConsumeQueue:
         """Return the queue of the timer's topic; an arrival in it must wake the job."""
-        return self._store.queue_to_watch(WHEEL_TIMER_TOPIC, 0)
+        return self._parts.store.queue_to_watch(WHEEL_TIMER_TOPIC, 0)
 
     def turn(self) -> Steps[float]:
         """Move a batch of arrivals into the wheel and deliver a batch, unless settings stop it; return the pause in seconds.
@@ -176,14 +171,14 @@ class TimedDelivery:
                 return LOOK_SECONDS
             yield from self._follow(self._truncate_to)
         is_busy = False
-        if not self._settings.is_timer_enqueue_stopped:
+        if not self._parts.settings.is_timer_enqueue_stopped:
             is_busy |= yield from self._enqueue()
-        if not self._settings.is_timer_dequeue_stopped:
-            is_busy |= yield from self._dequeue(self._clock.now_ms())
+        if not self._parts.settings.is_timer_dequeue_stopped:
+            is_busy |= yield from self._dequeue(self._parts.clock.now_ms())
         if is_busy:
             self.on_change()
             return 0.0
-        return self._pause_seconds(self._clock.now_ms())
+        return self._pause_seconds(self._parts.clock.now_ms())
 
     def _pause_seconds(self, now_ms: int) -> float:
         """Return the seconds until the timer works again.
@@ -191,20 +186,20 @@ class TimedDelivery:
         LOOK_SECONDS while a setting stops it or the slot has unread units; otherwise at most until a message is due or
         the next used slot begins.
         """
-        settings, slot = self._settings, self._slot
+        settings, slot = self._parts.settings, self._slot
         if settings.is_timer_dequeue_stopped or settings.is_timer_enqueue_stopped:
             return LOOK_SECONDS  # Until the settings change.
         if slot.has_more:
             return LOOK_SECONDS
         due_ms = slot.next_due_ms()
         if due_ms is None:
-            is_steady = self._clock.is_steady
+            is_steady = self._parts.clock.is_steady
             if is_steady and not self.files.used_slots:
                 return NEVER
             sleep_seconds = _SLEEP_SECONDS if is_steady else WALL_LOOK_SECONDS
             begin_ms = slot.time_ms + settings.timer_precision_ms
             due_ms = self._first_used_slot(begin_ms, now_ms + int(sleep_seconds * 1000))
-        return max(seconds_until(self._clock, due_ms), 0.001)
+        return max(seconds_until(self._parts.clock, due_ms), 0.001)
 
     def _enqueue(self) -> Steps[bool]:
         """Put a batch of arrivals into the wheel, or deliver those that are due already; return whether there was one."""
@@ -216,7 +211,7 @@ class TimedDelivery:
         if (
             self._truncations == truncations
         ):  # Otherwise the records may be gone; the next turn reads again.
-            if self._topics.is_promoted and offset < self._known_until:
+            if self._parts.topics.is_promoted and offset < self._known_until:
                 yield from self._leave_out_delivered(arrived)
                 if self._truncations != truncations:
                     return True
@@ -225,9 +220,9 @@ class TimedDelivery:
 
     def _leave_out_delivered(self, arrived: ArrivedMessages) -> Steps[None]:
         """Remove (almost) due messages that the index shows as delivered: a promoted slave learned of deliveries too late."""
-        until_ms = self._clock.now_ms() + DOUBT_MS
+        until_ms = self._parts.clock.now_ms() + DOUBT_MS
         doubted = [record for waiting, record in arrived.messages if waiting.due_ms < until_ms]
-        kept = yield from not_delivered(self._store, doubted)
+        kept = yield from not_delivered(self._parts.store, doubted)
         gone = {record.physical_offset for record in doubted}
         gone -= {record.physical_offset for record in kept}
         arrived.messages = [
@@ -238,7 +233,7 @@ class TimedDelivery:
         """Put arrivals read from `offset` on into the wheel; deliver due ones; skip known and deleted ones."""
         files = self.files
         # If the clock was set back, no message must enter a slot that is over.
-        now_ms = max(self._clock.now_ms(), files.read_ms)
+        now_ms = max(self._parts.clock.now_ms(), files.read_ms)
         to_come, due_now, topics = [], [], []
         for waiting, record in arrived.messages:
             if offset < self._known_until and waiting.physical_offset in files.known:
@@ -249,8 +244,8 @@ class TimedDelivery:
                 and waiting.due_ms < files.delivered_ms
             ):
                 continue  # The timer's files were recreated, or another broker's timer ran.
-            if len(self._topics.deleted) and is_of_deleted_topic(
-                record, record.properties(), self._topics
+            if len(self._parts.topics.deleted) and is_of_deleted_topic(
+                record, record.properties(), self._parts.topics
             ):
                 continue
             if waiting.out_ms >= files.floor(now_ms):
@@ -272,11 +267,13 @@ class TimedDelivery:
     def _put(self, messages: list[InnerMessage]) -> None:
         files = self.files
         before = (files.queue_offset, files.read_ms, files.log.end)
-        self._marks.note_put(put_deliverable(self._inner, self._topics, messages), before)
+        self._marks.note_put(
+            put_deliverable(self._parts.inner, self._parts.topics, messages), before
+        )
 
     def _deliveries(self, records: list[Record]) -> list[InnerMessage]:
         """Return the messages to store for arrivals that are due already."""
-        topics, now_ms = self._topics, self._clock.now_ms()
+        topics, now_ms = self._parts.topics, self._parts.clock.now_ms()
         made = [
             delivery(
                 topics, record, record.properties(), enqueued_ms=NEVER_WAITED, now_ms=now_ms
@@ -312,7 +309,7 @@ class TimedDelivery:
 
     def _go_on(self, now_ms: int) -> bool:
         """Pass slots that are over, at most up to the next one with messages; return whether any was passed."""
-        files, precision_ms = self.files, self._settings.timer_precision_ms
+        files, precision_ms = self.files, self._parts.settings.timer_precision_ms
         begin_ms = files.read_ms
         for _ in range(_EMPTY_SLOTS_AT_ONCE):
             files.pass_unused(now_ms)
@@ -331,26 +328,26 @@ class TimedDelivery:
         Raises:
             OSError: It could not be saved; everything remains to be saved.
         """
-        pause = self._settings.timer_flush_interval_ms / 1000
+        pause = self._parts.settings.timer_flush_interval_ms / 1000
         self._rates = (self._added / pause, self._delivered / pause)
         is_at_rest = not (self._added or self._delivered)
         self._added = self._delivered = 0
         is_at_rest &= yield from self.save()
-        if self._clock.monotonic() >= self._drop_at:
-            self._drop_at = self._clock.monotonic() + _DROP_SECONDS
+        if self._parts.clock.monotonic() >= self._drop_at:
+            self._drop_at = self._parts.clock.monotonic() + _DROP_SECONDS
             yield from self._delete_unneeded()
         if not is_at_rest:
             return pause
         # When idle, `on_change` wakes the job; the last file stays.
         if not self.files.log.may_drop:
             return NEVER
-        return max(pause, self._drop_at - self._clock.monotonic())
+        return max(pause, self._drop_at - self._parts.clock.monotonic())
 
     def _delete_unneeded(self) -> Steps[None]:
         """Delete the files of timerlog whose messages the log no longer has; reading and deleting them is done in a thread."""
         if self._is_at_files or self._truncate_to is not None:
             return
-        log, min_offset = self.files.log, self._store.min_offset
+        log, min_offset = self.files.log, self._parts.store.min_offset
         self._is_at_files = True
         try:
             unneeded = yield from elsewhere(lambda: log.unneeded(min_offset))
@@ -370,7 +367,7 @@ class TimedDelivery:
         files = self.files
         if self._is_at_files or self._truncate_to is not None:
             return False
-        job = files.save_job(self._clock.now_ms())
+        job = files.save_job(self._parts.clock.now_ms())
         if job is None:
             return True
         is_saved, self._is_at_files = False, True

@@ -36,11 +36,8 @@ class Recall:
 
     def __init__(self, parts: Parts, times: TimedSends) -> None:
         """`times` reroutes the second message to the timer's topic."""
-        self._settings = parts.settings
+        self._parts = parts
         self._times = times
-        self._topics = parts.topics
-        self._inner = parts.inner
-        self._clock = parts.clock
 
     def recall(self, request: RecallRequest, born_host: bytes) -> Steps[RecallResult]:
         """Recall a message; done when the recall is flushed as a send would be. `born_host` is the client's host in bytes.
@@ -52,7 +49,7 @@ class Recall:
             StoreError, CodecError: The second message was not stored, or (StoreError) its flush is late or failed.
         """
         self._check_allowed()
-        topic = self._topics.get(request.topic)
+        topic = self._parts.topics.get(request.topic)
         if topic is None:
             raise RequestError(
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -60,17 +57,17 @@ class Recall:
             )
         handle = self._handle(request)
         message = self._message(topic, handle, request, born_host)
-        yield from self._inner.durable(self._inner.put(message))
-        return RecallResult(handle.unique_key, self._settings.region_id)
+        yield from self._parts.inner.durable(self._parts.inner.put(message))
+        return RecallResult(handle.unique_key, self._parts.settings.region_id)
 
     def _check_allowed(self) -> None:
-        settings = self._settings
+        settings = self._parts.settings
         if not settings.is_recall_on:
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 "recall failed, operation is forbidden (recallMessageEnable)",
             )
-        is_early = self._clock.now_ms() < settings.accept_sends_from_ms
+        is_early = self._parts.clock.now_ms() < settings.accept_sends_from_ms
         if is_early or not is_writable(settings.perm):
             raise RequestError(
                 ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -79,7 +76,7 @@ class Recall:
 
     def _handle(self, request: RecallRequest) -> RecallHandle:
         """Decode a handle; raise RequestError unless it is of this topic and broker and due within timerMaxDelaySec."""
-        settings = self._settings
+        settings = self._parts.settings
         try:
             handle = decode_recall_handle(request.recall_handle)
         except CodecError as error:
@@ -90,7 +87,7 @@ class Recall:
             raise RequestError(
                 ResponseCode.ILLEGAL_OPERATION, "recall failed, broker service not available"
             )
-        left_ms = (whole_number(handle.time_ms) or 0) - self._clock.now_ms()
+        left_ms = (whole_number(handle.time_ms) or 0) - self._parts.clock.now_ms()
         if not 0 < left_ms < settings.timer_max_delay_seconds * 1000:
             raise RequestError(
                 ResponseCode.ILLEGAL_OPERATION, "recall failed, timestamp invalid"
@@ -100,7 +97,7 @@ class Recall:
     def _message(
         self, topic: TopicConfig, handle: RecallHandle, request: RecallRequest, born_host: bytes
     ) -> InnerMessage:
-        now_ms = self._clock.now_ms()
+        now_ms = self._parts.clock.now_ms()
         properties = {
             keys_of.TAGS: _TAG,
             keys_of.TIMER_DEL_UNIQKEY: delete_key(handle.topic, handle.unique_key),

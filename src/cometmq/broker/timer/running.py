@@ -76,14 +76,12 @@ class RunningSlot:
     """
 
     def __init__(self, parts: Parts, files: TimerFiles, *, precision_ms: int) -> None:
+        self._parts = parts
         self.time_ms = files.read_ms
         self.pending: list[int] = []
         self.seen = -1
         self._deleted: set[str] = set()
         self._files = files
-        self._store = parts.store
-        self._topics = parts.topics
-        self._clock = parts.clock
         self._end_ms = self.time_ms + precision_ms - 1
 
     @property
@@ -153,7 +151,7 @@ class RunningSlot:
         made: list[InnerMessage] = []
         topics: list[str] = []
         size = taken = 0
-        now_ms = self._clock.now_ms()
+        now_ms = self._parts.clock.now_ms()
         for position in positions:
             unit = self._files.log.read(position)
             found = self._read(unit)
@@ -163,7 +161,7 @@ class RunningSlot:
             if (
                 found is not None
                 and not unit.magic & UNIT_DELETE
-                and not is_of_deleted_topic(found.record, found.properties, self._topics)
+                and not is_of_deleted_topic(found.record, found.properties, self._parts.topics)
             ):
                 topics.append(found.properties.get(keys_of.REAL_TOPIC, ""))
             taken += 1
@@ -174,7 +172,7 @@ class RunningSlot:
 
     def _read(self, unit: TimerUnit) -> FoundUnit | None:
         """Read the record of a unit; None if it is gone, cannot be decoded or belongs to another unit."""
-        content = self._store.read_record(unit.physical_offset, unit.message_size)
+        content = self._parts.store.read_record(unit.physical_offset, unit.message_size)
         if content is None:
             _log.warning(
                 "the timer skips physical offset %d: the log has no record there",
@@ -211,13 +209,13 @@ class RunningSlot:
             properties[keys_of.TIMER_ROLL_TIMES] = str(
                 int(times) + 1 if times.isdecimal() and len(times) < 10 else 1
             )
-            return once_more(record, timer_topic(self._topics), 0, properties)
+            return once_more(record, timer_topic(self._parts.topics), 0, properties)
         if self._deleted:
             topic = properties.get(keys_of.REAL_TOPIC, "")
             if delete_key(topic, properties.get(keys_of.UNIQ_KEY, "")) in self._deleted:
                 return None
         return delivery(
-            self._topics, record, properties, enqueued_ms=unit.write_ms, now_ms=now_ms
+            self._parts.topics, record, properties, enqueued_ms=unit.write_ms, now_ms=now_ms
         )
 
 

@@ -72,12 +72,9 @@ class StateChecks:
         *,
         ask: AskProducer,
     ) -> None:
+        self._parts = parts
         self._table = table
         self._queues = queues
-        self._settings = parts.settings
-        self._store = parts.store
-        self._topics = parts.topics
-        self._clock = parts.clock
         self._ask_producer = ask
 
     def check(self) -> Steps[float]:
@@ -87,7 +84,7 @@ class StateChecks:
             StoreError, CodecError, OSError: The round failed; the next one tries again.
         """
         yield from self._queues.catch_up()
-        now_ms = self._clock.now_ms()
+        now_ms = self._parts.clock.now_ms()
         known = list(self._table.open.values())
         for start in range(0, len(known), _LOOKED_AT_MAX):
             looked_at = known[start : start + _LOOKED_AT_MAX]
@@ -95,7 +92,7 @@ class StateChecks:
             for first in range(0, len(due), _TOGETHER_MAX):
                 yield from self._check(due[first : first + _TOGETHER_MAX], now_ms)
                 yield from turn_end()
-        return self._settings.transaction_check_interval_ms / 1000
+        return self._parts.settings.transaction_check_interval_ms / 1000
 
     def _is_due(self, transaction: OpenTransaction, now_ms: int) -> bool:
         return transaction.is_open and (
@@ -107,7 +104,7 @@ class StateChecks:
         age_ms = now_ms - transaction.born_ms
         seconds = transaction.immunity_seconds
         immunity_ms = (
-            self._settings.transaction_timeout_ms if seconds is None else seconds * 1000
+            self._parts.settings.transaction_timeout_ms if seconds is None else seconds * 1000
         )
         return age_ms < 0 or age_ms > immunity_ms
 
@@ -118,7 +115,7 @@ class StateChecks:
             if transaction.is_open:
                 offset = transaction.offset
                 half = yield from self._queues.half_at(offset)
-                if half is not None and is_of_deleted_topic(*half, self._topics):
+                if half is not None and is_of_deleted_topic(*half, self._parts.topics):
                     yield from self._queues.end(transaction, TransactionEvent.ROLL_BACK, None)
                     continue
                 read.append((transaction, offset, half and half[0]))
@@ -142,8 +139,10 @@ class StateChecks:
         checks = number_of(properties, keys_of.TRANSACTION_CHECK_TIMES) or 0
         # Java marks a copy whose original was not checked yet; here the original is already done.
         properties.pop(keys_of.TRAN_PREPARED_QUEUE_OFFSET, None)
-        is_too_old = now_ms - transaction.born_ms > self._settings.reserved_hours * 3_600_000
-        if checks >= self._settings.transaction_check_max or is_too_old:
+        is_too_old = (
+            now_ms - transaction.born_ms > self._parts.settings.reserved_hours * 3_600_000
+        )
+        if checks >= self._parts.settings.transaction_check_max or is_too_old:
             message = self._given_up(record, properties)
             return _Move(transaction, record, properties, message, is_given_up=True)
         is_asked = self._may_be_asked(transaction, now_ms)
@@ -153,7 +152,9 @@ class StateChecks:
         return _Move(transaction, record, properties, message, is_asked=is_asked)
 
     def _given_up(self, record: Record, properties: dict[str, str]) -> InnerMessage:
-        topic = self._topics.ensure(TRANS_CHECK_MAX_TIME_TOPIC, queues=1, perm=PERM_READ_WRITE)
+        topic = self._parts.topics.ensure(
+            TRANS_CHECK_MAX_TIME_TOPIC, queues=1, perm=PERM_READ_WRITE
+        )
         return once_more(record, topic, 0, properties)
 
     # --- writing
@@ -188,7 +189,7 @@ class StateChecks:
     def _write(self, moves: list[_Move]) -> list[PutResult]:
         done = [offset for move in moves for offset in move.transaction.offsets]
         results = self._queues.write([move.message for move in moves], done)
-        now_ms = self._clock.now_ms()
+        now_ms = self._parts.clock.now_ms()
         for move, (offset, _, _) in zip(moves, results, strict=False):
             if move.is_given_up:
                 _log.error(
@@ -206,7 +207,7 @@ class StateChecks:
     def _ask(self, move: _Move, result: PutResult) -> None:
         key = move.transaction.key
         offset, physical_offset, _ = result
-        host = self._store.store_host
+        host = self._parts.store.store_host
         record = move.record._replace(
             queue_offset=offset, physical_offset=physical_offset, store_host=host
         )
@@ -217,7 +218,7 @@ class StateChecks:
             msg_id=key.message_id,
             transaction_id=key.message_id,
             offset_msg_id=encode_message_id(host, physical_offset),
-            broker_name=self._settings.broker_name,
+            broker_name=self._parts.settings.broker_name,
         )
         self._ask_producer(key, header, as_asked(record, move.properties))
 
@@ -246,7 +247,7 @@ class StateChecks:
                 ResponseCode.ILLEGAL_OPERATION,
                 f"the transaction {key.message_id} has ended and cannot be reopened: it was {before.value}",
             )
-        if is_of_deleted_topic(record, properties, self._topics):
+        if is_of_deleted_topic(record, properties, self._parts.topics):
             raise RequestError(
                 ResponseCode.TOPIC_NOT_EXIST,
                 f"the transaction {key.message_id} belongs to topic {key.topic}, which was deleted",
@@ -261,7 +262,7 @@ class StateChecks:
             _, physical_offset = decode_message_id(message_id)
         except CodecError as error:
             raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        found = yield from dispatched_record(self._store, physical_offset)
+        found = yield from dispatched_record(self._parts.store, physical_offset)
         record = None if found is None else decode_record(found)
         if record is None or record.topic != TRANS_CHECK_MAX_TIME_TOPIC:
             raise RequestError(

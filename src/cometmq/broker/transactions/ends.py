@@ -39,12 +39,10 @@ class TransactionEnds:
     def __init__(
         self, parts: Parts, table: TransactionTable, queues: TransactionQueues
     ) -> None:
+        self._parts = parts
         self._events = parts.counters.events
         self._table = table
         self._queues = queues
-        self._settings = parts.settings
-        self._topics = parts.topics
-        self._clock = parts.clock
 
     def end(self, request: EndTransaction, may: Callable[[str], bool]) -> Steps[str | None]:
         """End a transaction; return a remark if it stays open, or None.
@@ -80,7 +78,7 @@ class TransactionEnds:
         self._check_known()
         if transaction is not None and transaction.is_open:
             message = None
-            if is_of_deleted_topic(record, properties, self._topics):
+            if is_of_deleted_topic(record, properties, self._parts.topics):
                 event = TransactionEvent.ROLL_BACK
             if event is TransactionEvent.COMMIT:
                 message = self._message_of(record, properties)
@@ -104,7 +102,7 @@ class TransactionEnds:
         topic = properties.get(keys_of.REAL_TOPIC, "")
         if event is TransactionEvent.COMMIT:
             self._events.add("rocketmq_commit_messages_total", topic)
-            age_ms = max(self._clock.now_ms() - record.store_timestamp, 0)
+            age_ms = max(self._parts.clock.now_ms() - record.store_timestamp, 0)
             self._events.took(
                 "rocketmq_finish_message_latency_milliseconds", topic, time_us=age_ms * 1_000
             )
@@ -122,11 +120,11 @@ class TransactionEnds:
         self, request: EndTransaction, record: Record, properties: dict[str, str]
     ) -> None:
         immunity = number_of(properties, keys_of.CHECK_IMMUNITY_SECONDS)
-        age_ms = self._clock.now_ms() - record.born_timestamp
+        age_ms = self._parts.clock.now_ms() - record.born_timestamp
         if (
             immunity is not None
             and not request.from_transaction_check
-            and age_ms > max(immunity * 1000, self._settings.transaction_timeout_ms)
+            and age_ms > max(immunity * 1000, self._parts.settings.transaction_timeout_ms)
         ):
             raise RequestError(
                 ResponseCode.ILLEGAL_OPERATION,
@@ -139,7 +137,7 @@ class TransactionEnds:
             raise _refused("The commit log offset wrong")
 
     def _message_of(self, record: Record, properties: dict[str, str]) -> InnerMessage:
-        place = real_place(record, properties, self._topics)
+        place = real_place(record, properties, self._parts.topics)
         if place is None:
             topic = in_quotes(properties.get(keys_of.REAL_TOPIC, ""))
             raise _refused(

@@ -96,13 +96,11 @@ class TransactionQueues:
         ops_read: QueueCursor,
     ) -> None:
         """The cursors are at the positions from which a start reads."""
+        self._parts = parts
         self._table = table
         self._half_messages = half_messages
         self._ops_read = ops_read
-        self._store = parts.store
         self.inner = parts.inner
-        self._topics = parts.topics
-        self._clock = parts.clock
         self._recent = _RecentHalves()
         self._ends: dict[OpenTransaction, _End] = {}
         # After a truncation, the half offset and op offset from which to read again; and whether that is in progress.
@@ -211,7 +209,7 @@ class TransactionQueues:
         if transaction.state is not OpenTransactionState.UNSURE:
             return
         key = transaction.key
-        search = self._store.search(key.topic, key.message_id, max_count=_LOOKED_AT_MAX)
+        search = self._parts.store.search(key.topic, key.message_id, max_count=_LOOKED_AT_MAX)
         is_found = yield from elsewhere(lambda: _is_committed(search, key))
         yield from self._looked_up(transaction, is_found=is_found)
 
@@ -284,9 +282,9 @@ class TransactionQueues:
         done = sorted(done + table.unmarked)
         marks = ops(
             done,
-            self._topics.ensure(OP_HALF_TOPIC, queues=1, perm=PERM_READ_WRITE),
-            now_ms=self._clock.now_ms(),
-            host=self._store.store_host,
+            self._parts.topics.ensure(OP_HALF_TOPIC, queues=1, perm=PERM_READ_WRITE),
+            now_ms=self._parts.clock.now_ms(),
+            host=self._parts.store.store_host,
         )
         results = self.inner.put(*messages, *marks)
         table.unmarked = []
@@ -296,7 +294,7 @@ class TransactionQueues:
 
     def half_topic(self) -> TopicConfig:
         """Return the topic of half messages; create it if it is missing."""
-        return self._topics.ensure(HALF_TOPIC, queues=1, perm=PERM_READ_WRITE)
+        return self._parts.topics.ensure(HALF_TOPIC, queues=1, perm=PERM_READ_WRITE)
 
 
 def _is_committed(search: MessageSearch, key: TransactionKey) -> bool:

@@ -122,13 +122,19 @@ class _RefusedBatch(BatchHandler):
 
 def noting_slaves(answers: Answers, copies: TableCopies) -> Answers:
     """Return a master's handlers, which also tell `copies` which slaves request tables, if they send their id."""
-    noting: dict[int, AnyHandler] = dict(answers)
-    for code in TABLES:
+    return _wrapped(answers, TABLES, lambda handler: _noting(handler, copies))
+
+
+def _wrapped(
+    answers: Answers, codes: Iterable[int], wrap: Callable[[Handler], Handler]
+) -> Answers:
+    wrapped: dict[int, AnyHandler] = dict(answers)
+    for code in codes:
         handler = answers.get(code)
         if handler is not None:
             assert not isinstance(handler, WithAsker | BatchHandler)
-            noting[code] = _noting(handler, copies)
-    return noting
+            wrapped[code] = wrap(handler)
+    return wrapped
 
 
 def _noting(handler: Handler, copies: TableCopies) -> Handler:
@@ -147,13 +153,7 @@ def of_term(answers: Answers, leads: Callable[[str], bool]) -> Answers:
     The slave deletes topics that the table lacks. The table of a master of another term may lack topics whose messages
     the slave has.
     """
-    checked: dict[int, AnyHandler] = dict(answers)
-    for code in _OF_TERM:
-        handler = answers.get(code)
-        if handler is not None:
-            assert not isinstance(handler, WithAsker | BatchHandler)
-            checked[code] = _of_term(handler, leads)
-    return checked
+    return _wrapped(answers, _OF_TERM, lambda handler: _of_term(handler, leads))
 
 
 def _of_term(handler: Handler, leads: Callable[[str], bool]) -> Handler:
