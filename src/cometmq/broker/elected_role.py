@@ -13,7 +13,7 @@ from cometmq.broker.parts import Parts
 from cometmq.broker.registration.group_watch import Fence
 from cometmq.broker.replication.group.elected_group import ElectedGroup
 from cometmq.broker.replication.metadata import AskMaster, KnownLog
-from cometmq.broker.replication.requests.slaves import GROUP_TERM, of_term
+from cometmq.broker.replication.requests import GROUP_TERM, of_term
 from cometmq.broker.role import Ground, MasterRole, RunningRole, SlaveRole
 from cometmq.broker.settings.broker_settings import BrokerRole
 from cometmq.broker.tables.client_peer import PeerAnswer

@@ -36,13 +36,14 @@ from cometmq.broker.replication.metadata import (
     metadata_of,
 )
 from cometmq.broker.replication.opening import bind_port, log_copier, master_port
-from cometmq.broker.replication.requests.masters import asking_master
-from cometmq.broker.replication.requests.replicas import (
+from cometmq.broker.replication.requests import (
     ChangeRole,
     ReplicaHandler,
+    asking_master,
+    noting_slaves,
     role_answers,
+    slave_answers,
 )
-from cometmq.broker.replication.requests.slaves import noting_slaves, slave_answers
 from cometmq.broker.requests import own_machine_gate, request_table
 from cometmq.broker.send.sends import Sends
 from cometmq.broker.tables.positions import GroupPositions

@@ -22,7 +22,7 @@ from cometmq.broker.registration.open_nameservers import warn_of_open_nameserver
 from cometmq.broker.registration.requests import NameserverChannels
 from cometmq.broker.replication.copy_mark import CopyMark
 from cometmq.broker.replication.group.elected_group import ElectedGroup, check_alone
-from cometmq.broker.replication.requests.masters import told_by_master
+from cometmq.broker.replication.requests import told_by_master
 from cometmq.broker.role import Ground, RunningRole
 from cometmq.broker.role_change import RoleChanges
 from cometmq.broker.settings.broker_settings import (

@@ -9,7 +9,7 @@ import pytest
 
 from cometmq import AsyncProducer, AsyncPullConsumer
 from cometmq.broker.replication.metadata import PERIOD_SECONDS
-from cometmq.broker.replication.requests.slaves import REFUSED
+from cometmq.broker.replication.requests import REFUSED
 from cometmq.broker.settings.broker_settings import BrokerRole
 from cometmq.codec.bodies.ha_status import decode_ha_status
 from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, encode_heartbeat
