@@ -6,7 +6,7 @@ from zlib import crc32
 from cometmq.codec.batch import BatchItem, decode_batch, encode_batch
 from cometmq.codec.host import decode_host
 from cometmq.codec.index_file import key_hash
-from cometmq.codec.message_id import decode_message_id, encode_message_id, unique_id_time
+from cometmq.codec.message_id import unique_id_time
 from cometmq.codec.properties import decode_properties, encode_properties
 from cometmq.codec.queue_entry import decode_entry, encode_entry
 from cometmq.codec.record import (
@@ -86,9 +86,3 @@ def test_checksums_and_hashes_are_javas():
     assert [java_hash(text) for text in texts] == list(texts.values())
     assert java_hash_many([text.encode() for text in texts]) == list(texts.values())
     assert key_hash("TopicTest", "K1") == 2745032
-
-
-def test_an_offset_message_id_is_javas():
-    store_host = decode_record(RECORD).store_host
-    assert encode_message_id(store_host, 268) == "7F0000010000A3B7000000000000010C"
-    assert decode_message_id("7F0000010000A3B7000000000000010C") == (store_host, 268)

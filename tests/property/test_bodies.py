@@ -92,7 +92,8 @@ ROUTES = st.builds(
     st.lists(BROKERS, max_size=3).map(tuple),
     st.none() | TEXTS,
     st.dictionaries(TEXTS, st.lists(TEXTS, max_size=2), max_size=2),
-    st.none() | st.dictionaries(TEXTS, st.just({"bname": "b"}), max_size=2),
+    st.none()
+    | st.dictionaries(TEXTS, st.just({"bname": "b", "currIdMap": {"0": 1}}), max_size=2),
 )
 MAPPINGS = st.dictionaries(NAMES, st.just(None), max_size=2).map(
     lambda names: {name: {"topic": name, "totalQueues": 4} for name in names}

@@ -52,18 +52,6 @@ def test_the_flag_that_4_4_misspelt_is_read():
     assert decode_topic_route(old).queues[0].sys_flag == 2
 
 
-def test_all_that_a_route_can_have_comes_back():
-    route = TopicRoute(
-        queues=ROUTE.queues,
-        brokers=(BrokerData("c", "broker-a", {2: "h:1"}, True, "north"),),
-        order_config="broker-a:4",
-        filter_servers={"h:1": ["f:1"]},
-        queue_mappings={"broker-a": {"bname": "broker-a", "currIdMap": {"0": 1}}},
-    )
-    for is_standard in (False, True):
-        assert decode_topic_route(encode_topic_route(route, is_standard=is_standard)) == route
-
-
 def test_clusters_and_member_groups_come_back():
     clusters = ClusterInfo({"broker-a": ROUTE.brokers[0]}, {"DefaultCluster": ("broker-a",)})
     assert decode_cluster_info(encode_cluster_info(clusters)) == clusters
@@ -84,12 +72,6 @@ TABLE = TopicTable(
 FULL = RegisterBrokerBody(
     TABLE, ("f:1",), {"T": {"topic": "T", "bname": "b", "currIdMap": {"0": 0}}}
 )
-
-
-@pytest.mark.parametrize("is_compressed", [False, True])
-def test_a_registration_comes_back(is_compressed):
-    body = encode_registration(FULL, is_compressed=is_compressed)
-    assert decode_registration(body, is_compressed=is_compressed) == FULL
 
 
 def test_a_compressed_body_whose_header_denies_it_is_read():

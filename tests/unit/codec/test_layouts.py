@@ -5,7 +5,7 @@ from array import array
 import pytest
 
 from cometmq.codec import index_file
-from cometmq.codec.batch import BatchItem, decode_batch, encode_batch, encode_item
+from cometmq.codec.batch import decode_batch, encode_item
 from cometmq.codec.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from cometmq.codec.host import decode_host, encode_host
 from cometmq.codec.properties import (
@@ -132,12 +132,6 @@ def test_blocks_are_joined_with_one_separator_between_them():
 
 
 ITEM = encode_item(3, b"body", b"a\x011\x02")
-
-
-def test_a_batch_comes_back_as_it_went():
-    items = [(3, b"body", b"a\x011\x02"), (0, b"", b"")]
-    assert decode_batch(encode_batch(items)) == [BatchItem(*item) for item in items]
-    assert decode_batch(b"") == []
 
 
 def test_every_cut_of_a_batch_is_refused():
