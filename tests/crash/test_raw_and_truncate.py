@@ -25,7 +25,7 @@ from cometmq.store.settings import IndexSettings
 from cometmq.store.stored_record import SECTOR_SIZE
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
-from tests.support.replica import append_all
+from tests.support.replica import append_all, log_of
 from tests.support.store_puts import SMALL, flush, make_put, open_store, read_all, run_jobs
 
 FILE = 4096
@@ -115,16 +115,6 @@ def queues_of(store: MessageStore) -> dict[tuple[str, int], tuple]:
                 assert offsets == list(range(queue.min_offset, queue.max_offset))
                 found[topic, queue_id] = (queue.min_offset, queue.max_offset, entries)
     return found
-
-
-def log_of(store: MessageStore) -> bytes:
-    """All bytes of a log."""
-    content, offset = b"", store.min_offset
-    while (piece := store.read_log(offset, 1 << 20)) is not None:
-        content += piece
-        offset += len(piece)
-    assert offset == store.max_offset
-    return content
 
 
 def starts_of(store: MessageStore) -> list[int]:

@@ -10,8 +10,15 @@ from cometmq.model.errors import StoreFull, StorePoisoned
 from cometmq.store.positions import Durability
 from cometmq.store.settings import StoreSettings
 from tests.support.fake_disk import FakeDisk
-from tests.support.hand_clock import HandClock
-from tests.support.store_puts import bodies_of, flush, make_put, open_store, put, run_jobs
+from tests.support.store_puts import (
+    bodies_of,
+    flush,
+    make_put,
+    open_store,
+    put,
+    run_jobs,
+    store_with,
+)
 
 SYNC = StoreSettings(
     commitlog_file_size=16_384, queue_file_size=400, disk_reserve=0, flush_sync=True
@@ -19,9 +26,7 @@ SYNC = StoreSettings(
 
 
 def test_waiters_are_told_later_puts_refused_and_no_flush_follows():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(settings=SYNC, disk=disk, clock=clock)
-    put(store, b"flushed")
+    store, disk, clock = store_with(b"flushed", settings=SYNC)
     flush(store)
     told: list[Durability] = []
     store.wait_flushed(put(store, b"lost"), told.append)
@@ -46,9 +51,7 @@ def test_waiters_are_told_later_puts_refused_and_no_flush_follows():
 
 
 def test_with_asynchronous_flush_it_is_final_too():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
-    put(store, b"1")
+    store, disk, clock = store_with(b"1")
     clock.turn(11)
     disk.fail("fdatasync")
     flush(store)
@@ -71,8 +74,7 @@ def test_a_write_that_fails_is_final_unless_it_is_for_room():
 
 
 def test_a_queue_file_that_cannot_be_synced_ends_checkpoints_and_sends():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, disk, clock = store_with()
     at_first = disk.content("/store/checkpoint.cometmq")
     put(store, b"1")
     clock.turn(2)
@@ -96,8 +98,7 @@ def test_a_queue_file_that_cannot_be_synced_ends_checkpoints_and_sends():
 
 
 def test_a_waiter_is_told_when_its_time_is_over_and_the_message_stays():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(settings=SYNC, disk=disk, clock=clock)
+    store, _, clock = store_with(settings=SYNC)
     told: list[Durability] = []
     store.wait_flushed(put(store, b"late"), told.append)
     target = store.flush_target()
@@ -137,9 +138,7 @@ def test_one_flush_answers_everybody_who_wrote_before_it():
 
 
 def test_asynchronous_flush_keeps_rocketmqs_rhythm():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
-    put(store, b"x" * 100)
+    store, _, clock = store_with(b"x" * 100)
     clock.turn(9.9)
     assert store.flush_target() is None  # Not four pages, not ten seconds.
     clock.turn(0.2)
@@ -154,10 +153,8 @@ def test_asynchronous_flush_keeps_rocketmqs_rhythm():
 
 
 def test_without_its_pause_asynchronous_flush_goes_by_pages_alone():
-    disk, clock = FakeDisk(), HandClock()
     settings = replace(SYNC, flush_sync=False, is_flush_timed=False)
-    store = open_store(settings=settings, disk=disk, clock=clock)
-    put(store, b"x" * 100)
+    store, _, _ = store_with(b"x" * 100, settings=settings)
     assert store.flush_target() is None
     for _ in range(4):
         put(store, b"x" * 4000)

@@ -9,7 +9,15 @@ import pytest
 from cometmq.model.errors import StoreFull
 from tests.support.fake_disk import PAGE, FakeDisk
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import bodies_of, make_put, open_store, put, run_jobs
+from tests.support.store_puts import (
+    bodies_of,
+    make_put,
+    open_store,
+    put,
+    queue_of,
+    run_jobs,
+    store_with,
+)
 
 BODY = b"x" * 900
 
@@ -64,8 +72,7 @@ def test_what_was_taken_before_a_full_disk_survives_a_kill_on_it():
 
 def test_a_refused_file_leaves_nothing_behind():
     """As with a quota, which the room of the file system does not show."""
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, disk, clock = store_with()
     disk.fail("allocate", code=errno.EDQUOT)
     with pytest.raises(StoreFull, match="no room for a log file"):
         put(store, b"x")
@@ -80,9 +87,7 @@ def test_a_refused_file_leaves_nothing_behind():
 @pytest.mark.parametrize("nth", [1, 2, 3])
 def test_no_room_in_the_middle_of_a_batch_stores_nothing_of_it(nth, short):
     """File systems that copy on write can be full inside an allocated file."""
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
-    put(store, b"before")
+    store, disk, clock = store_with(b"before")
     end = store.max_offset
     disk.write_max = short
     disk.fail("pwrite", nth=nth, code=errno.ENOSPC)
@@ -91,8 +96,7 @@ def test_no_room_in_the_middle_of_a_batch_stores_nothing_of_it(nth, short):
         store.put_many(batch)
     except StoreFull:
         assert store.max_offset == end
-        queue = store.queue("orders", 0)
-        assert queue is not None
+        queue = queue_of(store)
         assert (queue.next_offset, queue.max_offset) == (1, 1)
     disk.heal()
     disk.write_max = None
@@ -107,9 +111,7 @@ def test_no_room_in_the_middle_of_a_batch_stores_nothing_of_it(nth, short):
 
 
 def test_a_batch_that_was_refused_half_way_is_not_found_after_a_restart():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
-    put(store, b"before")
+    store, disk, clock = store_with(b"before")
     disk.write_max = 300
     disk.fail("pwrite", nth=3, code=errno.ENOSPC)
     with pytest.raises(StoreFull):
@@ -125,8 +127,7 @@ def test_a_batch_that_was_refused_half_way_is_not_found_after_a_restart():
 @pytest.mark.parametrize("call", ["open", "pwrite", "resize", "make_directory"])
 @pytest.mark.parametrize("nth", [1, 2, 3, 4])
 def test_queue_entries_that_cannot_be_written_are_kept(call, nth):
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, disk, clock = store_with()
     put(store, *[b"%d" % number for number in range(30)])
     disk.fail(call, nth=nth, code=errno.ENOSPC, forever=True)
     clock.turn(2)
@@ -146,9 +147,7 @@ def test_queue_entries_that_cannot_be_written_are_kept(call, nth):
 
 
 def test_a_checkpoint_that_cannot_be_written_stops_nobody():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
-    put(store, b"1")
+    store, disk, clock = store_with(b"1")
     clock.turn(2)
     store.tick()
     job = store.checkpoint_due()
@@ -165,8 +164,7 @@ def test_a_checkpoint_that_cannot_be_written_stops_nobody():
 
 
 def test_the_warning_level_refuses_with_a_reason_and_clears_a_little_below():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, disk, clock = store_with()
     disk.used = 900_000
     for room, is_refused in (
         (100_000, False),  # 90 %, as the setting allows.
@@ -185,8 +183,7 @@ def test_the_warning_level_refuses_with_a_reason_and_clears_a_little_below():
 
 
 def test_a_file_made_ahead_that_fails_is_no_refusal_until_it_is_needed():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, disk, clock = store_with()
     disk.room = 5 * PAGE
     for _ in range(10):
         put(store, BODY)

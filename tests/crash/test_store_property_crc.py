@@ -14,7 +14,15 @@ from cometmq.offline.verify import verify
 from cometmq.store.settings import StoreSettings
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import SMALL, bodies_of, make_put, open_store, read_all, settle
+from tests.support.store_puts import (
+    SMALL,
+    bodies_of,
+    make_put,
+    open_store,
+    read_all,
+    settle,
+    store_with,
+)
 
 WRITTEN = replace(SMALL, is_whole_crc_written=True)
 CHECKED = replace(WRITTEN, is_whole_crc_checked=True)
@@ -25,8 +33,7 @@ PROPERTY_AT = -25  # Before the CRC: a byte that no other check covers.
 
 def filled(settings: StoreSettings, *, batch: int = 7) -> tuple[FakeDisk, HandClock]:
     """A store of many messages over several files, killed."""
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock, settings=settings)
+    store, disk, clock = store_with(settings=settings)
     for first in range(0, COUNT, batch):
         numbers = range(first, min(first + batch, COUNT))
         store.put_many([make_put(store, body=b"%03d" % n * 40, tag="t") for n in numbers])

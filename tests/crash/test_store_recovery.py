@@ -26,6 +26,7 @@ from tests.support.store_puts import (
     run_jobs,
     settle,
     store_with,
+    writable_copy,
 )
 
 LOG = "/store/commitlog/"
@@ -255,9 +256,8 @@ def test_records_of_topics_that_are_no_directory_names_are_passed_over():
 
 def test_a_batch_of_every_kind_is_dispatched_again_as_it_was():
     """Byte for byte the queue files that dispatch had built (see also tests/golden)."""
-    disk, clock = FakeDisk(), HandClock()
     settings = replace(SMALL, queue_file_size=4000)
-    store = open_store(settings=settings, disk=disk, clock=clock)
+    store, disk, clock = store_with(settings=settings)
     for n in range(90):
         clock.turn(1)
         kinds = [make_put(store, "a", n % 3, b"x" * n, tag=f"tag{n % 5}")]
@@ -277,10 +277,7 @@ def test_a_batch_of_every_kind_is_dispatched_again_as_it_was():
 @pytest.mark.parametrize("damage_at", [300_000, 700_000])
 def test_a_damaged_java_store_keeps_every_byte(tmp_path: Path, damage_at):
     """The records behind it are older than RocketMQ's checkpoint: they were on the device."""
-    directory = tmp_path / "store"
-    shutil.copytree(STORES / "crash" / "store", directory, copy_function=shutil.copyfile)
-    for path in [directory, *directory.rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    directory = writable_copy(STORES / "crash" / "store", tmp_path / "store")
     size = JAVA_SETTINGS.commitlog_file_size
     start = damage_at // size * size
     file = directory / "commitlog" / f"{start:020d}"

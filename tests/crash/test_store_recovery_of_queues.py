@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from cometmq.store.message_store import MessageStore
-from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import (
     SMALL,
@@ -26,9 +25,8 @@ LOG = "/store/commitlog/"
 
 @pytest.mark.parametrize("has_checkpoint", [True, False])
 def test_records_longer_than_what_is_read_at_once_are_walked(has_checkpoint):
-    disk, clock = FakeDisk(), HandClock()
     settings = replace(SMALL, commitlog_file_size=6 << 20)
-    store = open_store(settings=settings, disk=disk, clock=clock)
+    store, disk, clock = store_with(settings=settings)
     bodies = [bytes([n]) * (700_000 if n % 3 else 2_500_000) for n in range(9)]
     put(store, *bodies[:2])
     if has_checkpoint:
@@ -49,9 +47,8 @@ def test_records_longer_than_what_is_read_at_once_are_walked(has_checkpoint):
 @pytest.mark.parametrize("count", [204, 205, 700, 1000, 1001, 2300])
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_long_queues_end_where_they_ended(count, is_clean):
-    disk, clock = FakeDisk(), HandClock()
     settings = replace(SMALL, commitlog_file_size=1 << 20, queue_file_size=20_000)
-    store = open_store(settings=settings, disk=disk, clock=clock)
+    store, disk, clock = store_with(settings=settings)
     bodies = [b"%d" % n for n in range(count)]
     put(store, *bodies)
     settle(store, clock)

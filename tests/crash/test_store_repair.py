@@ -233,8 +233,7 @@ def test_whatever_sizes_and_crc_show_all_other_messages_are_there(seed):
 
 def test_a_log_in_two_directories_is_found_by_its_settings():
     settings = replace(SMALL, commitlog_paths=("/disk1/log", "/disk2/log"))
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(settings=settings, disk=disk, clock=clock)
+    store, disk, clock = store_with(settings=settings)
     put(store, *BODIES)
     store.close()
     assert len(disk.list_names("/disk1/log")) > 1

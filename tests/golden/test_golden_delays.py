@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from cometmq.codec.bodies.delay_offset import decode_delay_offsets, encode_delay_offsets
 from cometmq.codec.record import Record, decode_record
 from tests.support.hand_clock import HandClock
+from tests.support.store_puts import writable_copy
 from tests.unit.broker.conftest import Served, eventually, serve
 
 STORES = Path(__file__).parent / "stores"
@@ -25,13 +25,6 @@ def test_javas_file_is_written_again_byte_by_byte(path):
     assert encode_delay_offsets(decode_delay_offsets(path.read_text())) == path.read_text()
 
 
-def copy_of(name: str, target: Path) -> None:
-    """A copy that may be written."""
-    shutil.copytree(STORES / name / "store", target, copy_function=shutil.copyfile)
-    for path in [target, *target.rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
-
-
 def all_of(served: Served) -> list[Record]:
     store = served.broker._store
     found = []
@@ -44,7 +37,7 @@ def all_of(served: Served) -> list[Record]:
 
 
 async def test_what_java_left_waiting_comes_once(tmp_path):
-    copy_of("clean", tmp_path / "store")
+    writable_copy(STORES / "clean" / "store", tmp_path / "store")
     clock = HandClock(LEFT_MS)
     settings: dict[str, Any] = {
         "commitlog_file_size": 262_144,

@@ -17,7 +17,7 @@ from cometmq.model.java_hash import java_hash
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import IndexSettings, StoreSettings
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import make_put, read_all, run_jobs
+from tests.support.store_puts import make_put, queue_of, read_all, run_jobs, writable_copy
 
 STORES = Path(__file__).parent / "stores"
 # messageDelayLevel of the broker that wrote them, seconds.
@@ -41,11 +41,7 @@ def name(request) -> str:
 @pytest.fixture
 def directory(name: str, tmp_path: Path) -> Path:
     """A copy that may be written."""
-    target = tmp_path / "store"
-    shutil.copytree(STORES / name / "store", target, copy_function=shutil.copyfile)
-    for path in [target, *target.rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    return target
+    return writable_copy(STORES / name / "store", tmp_path / "store")
 
 
 def expected(name: str) -> list[dict]:
@@ -150,8 +146,7 @@ def queue_files(directory: Path) -> dict[str, bytes]:
 def test_tags_select_what_their_hash_selects(name, directory):
     store = open_copy(directory)
     wanted = frozenset([java_hash("paid")])
-    queue = store.queue("GoldenOrders", 0)
-    assert queue is not None
+    queue = queue_of(store, "GoldenOrders")
     offset, found = 0, []
     while offset < queue.max_offset:
         result = store.get("GoldenOrders", 0, offset, match=wanted)
@@ -166,8 +161,7 @@ def test_tags_select_what_their_hash_selects(name, directory):
 def test_offsets_by_time_are_those_of_the_expected_times(name, directory):
     store = open_copy(directory)
     for queue_id in range(4):
-        queue = store.queue("GoldenPayments", queue_id)
-        assert queue is not None
+        queue = queue_of(store, "GoldenPayments", queue_id)
         times = [
             record.store_timestamp for record in read_all(store, "GoldenPayments", queue_id)
         ]

@@ -27,7 +27,7 @@ from cometmq.store.message_store import MessageStore
 from cometmq.store.reader import GetResult
 from cometmq.store.real_disk import RealDisk
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import make_put, read_all, run_jobs
+from tests.support.store_puts import make_put, queue_of, read_all, run_jobs, writable_copy
 
 SOURCE = Path(__file__).parent / "stores" / "kinds"
 EXPECTED = json.loads((SOURCE / "expected.json").read_text())
@@ -37,11 +37,7 @@ LIGHT = ("%LMQ%left", "%LMQ%right")
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """A copy that may be written."""
-    target = tmp_path / "store"
-    shutil.copytree(SOURCE / "store", target, copy_function=shutil.copyfile)
-    for path in [target, *target.rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    return target
+    return writable_copy(SOURCE / "store", tmp_path / "store")
 
 
 def open_copy(directory: Path, *, read_only: bool = False) -> MessageStore:
@@ -69,8 +65,7 @@ def assert_light_queues(store: MessageStore) -> None:
     for light in LIGHT:
         wanted = [line["body"] for line in EXPECTED["plain"] if light in line["lights"]]
         assert [record.body.decode() for record in read_all(store, light)] == wanted
-        queue = store.queue(light, 0)
-        assert queue is not None
+        queue = queue_of(store, light)
         assert (queue.min_offset, queue.max_offset) == (0, len(wanted))
 
 
@@ -87,8 +82,7 @@ def read_batch(store: MessageStore, queue_id: int, offset: int, **limits) -> lis
 def assert_batch_queues(store: MessageStore) -> None:
     for queue_id in range(2):
         lines = batches_of(queue_id)
-        queue = store.queue("KindsBatches", queue_id)
-        assert queue is not None
+        queue = queue_of(store, "KindsBatches", queue_id)
         messages = sum(len(line["bodies"]) for line in lines)
         assert (queue.min_offset, queue.max_offset) == (0, messages)
         for line in lines:
@@ -146,8 +140,7 @@ def test_several_batches_come_at_once_within_the_limits(directory):
 
 def test_times_of_batches_lead_to_their_offsets(directory):
     store = open_copy(directory)
-    queue = store.queue("KindsBatches", 1)
-    assert queue is not None
+    queue = queue_of(store, "KindsBatches", 1)
     times = {record.queue_offset: record.store_timestamp for record in read_batch(store, 1, 0)}
     assert store.earliest_store_time(queue) == times[0]
     for time in {*times.values()}:
@@ -162,8 +155,7 @@ def test_times_of_batches_lead_to_their_offsets(directory):
 def test_a_tag_selects_through_extended_units(directory, tag, queue_id):
     """The entries have addresses where other queues have the hash."""
     store = open_copy(directory)
-    queue = store.queue("Kinds", queue_id)
-    assert queue is not None
+    queue = queue_of(store, "Kinds", queue_id)
     assert all(entry.tags_code < -(1 << 31) for entry in store.entries(queue, 0, 150))
     offset, found = 0, []
     while offset < queue.max_offset:
@@ -196,8 +188,7 @@ def test_our_broker_keeps_what_it_does_not_write(directory):
     store.close()
     assert contents(directory, *kept) == before
     store = open_copy(directory)
-    queue = store.queue("Kinds", 0)
-    assert queue is not None
+    queue = queue_of(store, "Kinds")
     last = store.get("Kinds", 0, queue.max_offset - 1, match=frozenset([java_hash("tag1")]))
     assert last.cold is None, "our entries have their tags codes themselves"
     result = finished(store.get("Kinds", 0, 140, match=frozenset([java_hash("tag1")])))
@@ -254,8 +245,7 @@ def test_batch_entries_of_records_that_were_cut_go(directory):
     file.write_bytes(content)
     store = open_copy(directory)
     assert store.max_offset == last
-    queue = store.queue("KindsBatches", 1)
-    assert queue is not None
+    queue = queue_of(store, "KindsBatches", 1)
     assert queue.max_offset == sum(len(line["bodies"]) for line in lines[:-1])
     store.close()
 

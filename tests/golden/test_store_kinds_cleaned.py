@@ -23,7 +23,7 @@ from tests.golden.test_store_kinds import (
     read_batch,
 )
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import clean, delete_before, read_all, run_jobs
+from tests.support.store_puts import clean, delete_before, queue_of, read_all, run_jobs
 
 __all__ = ["directory"]
 
@@ -60,8 +60,7 @@ def test_batch_queues_begin_where_the_log_does_and_lose_the_files_before(directo
     delete_before(batches, start)
     assert before - set(map(str, folder.parent.rglob("*"))) == planned
     assert names(folder) == ([0, 460] if number < 10 else [460])
-    queue = store.queue("KindsBatches", 0)
-    assert queue is not None
+    queue = queue_of(store, "KindsBatches")
     least = entries[number].first_offset
     assert queue.min_offset == least
     if least:
@@ -72,8 +71,7 @@ def test_batch_queues_begin_where_the_log_does_and_lose_the_files_before(directo
     assert batches.files_before(start) == []
     store.close()
     again = open_copy(directory)  # It goes on where it did.
-    queue = again.queue("KindsBatches", 0)
-    assert queue is not None
+    queue = queue_of(again, "KindsBatches")
     assert queue.max_offset == sum(len(line["bodies"]) for line in batches_of(0))
     again.close()
 
@@ -84,8 +82,7 @@ def test_where_every_batch_is_gone_the_newest_file_says_where_the_queue_goes_on(
     for queue_id in range(2):
         folder = directory / "batchconsumequeue" / "KindsBatches" / str(queue_id)
         assert names(folder) == [460]
-        queue = store.queue("KindsBatches", queue_id)
-        assert queue is not None
+        queue = queue_of(store, "KindsBatches", queue_id)
         assert queue.min_offset == queue.max_offset > 0
     store.close()
 
@@ -108,8 +105,7 @@ def test_extended_units_go_file_by_file_behind_the_last_entry_that_needs_them(di
     store = cleaned(directory)
     gone = 0
     for queue_id, starts in before.items():
-        queue = store.queue("Kinds", queue_id)
-        assert queue is not None
+        queue = queue_of(store, "Kinds", queue_id)
         [first] = store.entries(queue, queue.min_offset, 1)
         needed = extended_place(first.tags_code)
         left = [start for start in starts if start + 1_024 > needed]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -10,6 +11,7 @@ from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import Record, decode_records
 from cometmq.model.java_hash import java_hash
 from cometmq.store.appender import Put, encode_topic_block
+from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.derived import Step
 from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore
@@ -163,10 +165,27 @@ def settle(store: MessageStore, clock: HandClock) -> None:
     assert store.flushed_offset == store.max_offset
 
 
-def store_with(*bodies: bytes) -> tuple[MessageStore, FakeDisk, HandClock]:
+def queue_of(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> ConsumeQueue:
+    """A queue that is there."""
+    queue = store.queue(topic, queue_id)
+    assert queue is not None
+    return queue
+
+
+def writable_copy(source: Path, target: Path) -> Path:
+    """Copy a store of the repository, which may be read-only there; gives the target."""
+    shutil.copytree(source, target, copy_function=shutil.copyfile)
+    for path in [target, *target.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return target
+
+
+def store_with(
+    *bodies: bytes, settings: StoreSettings = SMALL
+) -> tuple[MessageStore, FakeDisk, HandClock]:
     """A store on a disk and with a clock of its own, and these messages in it."""
     disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store = open_store(settings=settings, disk=disk, clock=clock)
     for body in bodies:
         put(store, body)
     return store, disk, clock

@@ -15,7 +15,7 @@ from cometmq.broker.tables.topic_limits import (
 )
 from cometmq.codec.queue_entry import gap_entries
 from cometmq.model.topic import TopicConfig
-from tests.support.store_puts import put, settle, store_with
+from tests.support.store_puts import put, queue_of, settle, store_with
 
 HOUR_S = 3600
 RECORD = 102  # Bytes of each record: 91, a body of 1, a topic of 6, properties of 4.
@@ -43,8 +43,7 @@ def test_age_number_and_bytes_all_count(limits, first):
         put(store, b"%d" % number)
         clock.turn(HOUR_S)
     settle(store, clock)
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     now_ms = clock.now_ms() - 40_000  # What `settle` took.
     kept = first_kept(store, queue, limits, now_ms=now_ms, quotas=ByteQuotas(store))
     assert kept == first
@@ -70,8 +69,7 @@ def test_a_byte_quota_follows_what_comes_and_what_goes():
     sizes: list[int] = []
     put(store, b"x")
     sizes.append(RECORD)
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     for _ in range(30):
         for _ in range(chance.randrange(40)):
             body = b"x" * chance.randrange(200)
@@ -96,8 +94,7 @@ def test_a_byte_quota_follows_what_comes_and_what_goes():
 def test_what_is_lost_in_a_queue_takes_nothing():
     store, _, clock = store_with()
     put(store, b"1", b"2")
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     queue.tail[20:40] = gap_entries(1, "orders", 0, RECORD)
     put(store, b"3")
     settle(store, clock)
@@ -108,8 +105,7 @@ def test_a_byte_quota_forgets_what_a_truncation_takes_back():
     store, _, clock = store_with(*[b"x"] * 10)
     settle(store, clock)
     quotas = ByteQuotas(store)
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     queue.hide_before(quotas.first_kept(queue, 4 * RECORD))
     assert queue.min_offset == 6
     [entry] = store.entries(queue, 7, 1)

@@ -18,7 +18,7 @@ from cometmq.offline.part_check import PartVerdict, check_part, parts_of
 from cometmq.offline.verify import StoreCheck, StoreVerdict, verify
 from cometmq.store.disk import Disk
 from cometmq.store.real_disk import RealDisk
-from tests.support.store_puts import open_store, put, run_jobs
+from tests.support.store_puts import open_store, put, run_jobs, writable_copy
 
 STORES = Path(__file__).parents[2] / "golden" / "stores"
 SLOTS = 1_000  # Of the golden stores (maxHashSlotNum).
@@ -52,10 +52,7 @@ def verdict_in_parts(root: Path, part_bytes: int) -> StoreVerdict:
 def copy(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A store that Java wrote, to be damaged."""
     source = STORES / request.param / "store"
-    target = Path(shutil.copytree(source, tmp_path / "store", copy_function=shutil.copyfile))
-    for path in [target, *target.rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    return target
+    return writable_copy(source, tmp_path / "store")
 
 
 def overwrite(path: Path, at: int, content: bytes) -> None:

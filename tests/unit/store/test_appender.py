@@ -96,8 +96,7 @@ def test_a_file_ends_with_a_blank_mark_and_the_record_goes_to_the_next():
     put(store, b"x" * 8000)
     end = store.max_offset
     put(store, b"y" * 8200)
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    assert store.queue("orders", 0) is not None
     content = disk.content("/store/commitlog/00000000000000000000")
     assert int.from_bytes(content[end : end + 4]) == size - end
     assert int.from_bytes(content[end + 4 : end + 8]) == MAGIC_BLANK

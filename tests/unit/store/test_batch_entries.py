@@ -8,9 +8,7 @@ from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import Record, encode_record
 from cometmq.model.flags import INNER_BATCH
 from cometmq.store.batch_queues import BatchQueue
-from tests.support.fake_disk import FakeDisk
-from tests.support.hand_clock import HandClock
-from tests.support.store_puts import HOST_V4, open_store
+from tests.support.store_puts import HOST_V4, open_store, store_with
 
 RECORD = Record(sys_flag=INNER_BATCH, born_host=HOST_V4, store_host=HOST_V4, topic="batches")
 
@@ -30,8 +28,7 @@ RECORD = Record(sys_flag=INNER_BATCH, born_host=HOST_V4, store_host=HOST_V4, top
     ],
 )
 def test_a_record_has_an_entry_where_its_numbers_may_be(first, count):
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, disk, clock = store_with()
     ends = [2]
     for numbers in ((0, 2), (first, count)):
         base, number = map(str, numbers)

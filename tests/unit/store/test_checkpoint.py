@@ -17,7 +17,7 @@ from cometmq.store.index_sync import IndexSync
 from cometmq.store.queue_sync import QueueSync
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import open_store, put, run_jobs
+from tests.support.store_puts import open_store, put, run_jobs, store_with
 
 NUMBERS = st.integers(0, (1 << 63) - 1)
 
@@ -84,9 +84,7 @@ def test_a_job_syncs_queue_files_before_it_says_so():
 
 
 def test_a_checkpoint_never_passes_an_entry_that_is_not_in_its_file():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
-    put(store, b"1")
+    store, disk, clock = store_with(b"1")
     end, time = store.max_offset, clock.now_ms()
     clock.turn(2)
     store.tick()

@@ -28,6 +28,7 @@ from tests.support.store_puts import (
     make_put,
     open_store,
     put,
+    queue_of,
     run_jobs,
     settle,
 )
@@ -63,8 +64,7 @@ def test_an_expired_file_goes_and_the_queue_begins_behind_it():
     clock.turn(70 * HOUR_S)  # The first was last written 74 hours ago, the second 73.
     clean(store)
     assert log_names(disk)[:1] == [2 * FILE]
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     assert (queue.min_offset, queue.max_offset) == (8, 16)
     assert store.min_offset == 2 * FILE
     assert [body.split()[0] for body in bodies_of(store)] == [b"%d" % n for n in range(8, 16)]
@@ -204,8 +204,7 @@ def test_queue_files_before_the_min_offset_go_but_never_the_newest():
         settle(store, clock)
     clock.turn(100 * HOUR_S)
     clean(store)
-    many = store.queue("many", 0)
-    assert many is not None
+    many = queue_of(store, "many")
     names = disk.list_names("/store/consumequeue/many/0")
     assert int(names[0]) // 20 <= many.min_offset
     assert many.min_offset < int(names[0]) // 20 + 20
@@ -213,8 +212,7 @@ def test_queue_files_before_the_min_offset_go_but_never_the_newest():
     assert orders == ["0".zfill(20)]
     store.close()
     again = open_store(disk=disk.kill(), clock=clock, settings=NEVER)
-    found = again.queue("many", 0)
-    assert found is not None
+    found = queue_of(again, "many")
     assert (found.min_offset, found.max_offset) == (many.min_offset, 120)
 
 
@@ -225,8 +223,7 @@ def test_an_empty_queue_goes_on_where_it_was():
     settle(store, clock)
     clock.turn(100 * HOUR_S)
     clean(store)
-    once = store.queue("once", 0)
-    assert once is not None
+    once = queue_of(store, "once")
     assert (once.min_offset, once.max_offset) == (8, 8)
     assert store.get("once", 0, 3).status is GetStatus.OFFSET_TOO_SMALL
     assert store.get("once", 0, 8).status is GetStatus.OFFSET_OVERFLOW_ONE
@@ -284,8 +281,7 @@ def test_what_fails_to_follow_the_log_stops_no_other_and_is_asked_again(is_lent)
     store._directory.derived.insert(0, failing := Follower())
     clock.turn(70 * HOUR_S)
     clean(store)
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     assert queue.min_offset > 0
     clean(store)
     failing.fails = False
@@ -447,8 +443,7 @@ def test_files_of_a_topic_that_was_deleted_and_made_again_stay():
     files = store._queues.files
     is_raised = False
     while (step := store.clean_due()) is not None:
-        queue = store.queue("orders", 0)
-        assert queue is not None
+        queue = queue_of(store)
         if not is_raised and queue.min_offset >= files.entries_per_file:
             is_raised = True  # The step removes the files before that.
             store.delete_topic("orders")

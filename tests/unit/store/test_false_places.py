@@ -6,8 +6,6 @@ import pytest
 
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import Record, encode_record
-from tests.support.fake_disk import FakeDisk
-from tests.support.hand_clock import HandClock
 from tests.support.store_puts import (
     HOST_V4,
     bodies_of,
@@ -42,8 +40,7 @@ def test_a_message_that_names_another_queue_takes_nothing_from_it(name, offset):
     ("queue_id", "offset"), [(-3, 0), (0, -5), (0, (1 << 63) - 1), (0, 1 << 60)]
 )
 def test_a_record_whose_place_in_a_queue_cannot_be_is_in_the_log_alone(queue_id, offset):
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, disk, clock = store_with()
     damaged = Record(
         queue_id=queue_id, queue_offset=offset, born_host=HOST_V4, store_host=HOST_V4, topic="orders"
     )  # fmt: skip

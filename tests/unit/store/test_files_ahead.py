@@ -11,8 +11,7 @@ import pytest
 
 from cometmq.store.real_disk import RealDisk
 from tests.support.fake_disk import FakeDisk
-from tests.support.hand_clock import HandClock
-from tests.support.store_puts import SMALL, bodies_of, open_store, put, run_jobs
+from tests.support.store_puts import SMALL, bodies_of, open_store, put, run_jobs, store_with
 
 FILE = SMALL.commitlog_file_size
 WARM = replace(SMALL, is_warmed=True, warm_flush_pages=1)
@@ -67,10 +66,8 @@ def test_both_are_removed_by_a_clean_stop_and_taken_as_the_log_s_end_after_a_kil
 
 
 def test_warm_files_are_written_flushed_in_pieces_and_kept_in_memory_until_cold():
-    disk, clock = FakeDisk(), HandClock()
     settings = replace(WARM, flush_sync=True, warm_tail_bytes=FILE)
-    store = open_store(disk=disk, clock=clock, settings=settings)
-    put(store, b"x" * 7000)
+    store, disk, clock = store_with(b"x" * 7000, settings=settings)
     assert disk.locked == FILE
     assert not disk.names["/store/commitlog/" + "0".zfill(20)].dirty - {0, 1}
     bodies = [b"%d " % n + b"y" * 7000 for n in range(12)]

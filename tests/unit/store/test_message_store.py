@@ -20,7 +20,9 @@ from tests.support.store_puts import (
     make_put,
     open_store,
     put,
+    queue_of,
     run_jobs,
+    store_with,
 )
 
 SYNC = replace(SMALL, flush_sync=True)
@@ -133,8 +135,7 @@ def test_a_closed_store_and_a_readonly_one_say_so(tmp_path: Path):
 def test_with_asynchronous_flush_messages_are_visible_once_dispatched():
     store = open_store(disk=FakeDisk())
     store.put_many([make_put(store)])
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     assert (queue.max_offset, queue.next_offset) == (0, 1)
     store.dispatch_pending()
     assert (queue.max_offset, store.dispatched_offset) == (1, store.max_offset)
@@ -156,8 +157,7 @@ def test_only_where_each_batch_is_flushed_is_it_sent_to_the_device_at_once(setti
 def test_with_synchronous_flush_they_are_visible_when_flushed():
     store = open_store(settings=SYNC, disk=FakeDisk())
     put(store, b"x")
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     assert queue.max_offset == 0
     flush(store)
     assert queue.max_offset == 1
@@ -207,8 +207,7 @@ def test_a_deleted_topic_is_gone_and_begins_again_at_zero(tmp_path: Path):
     clock.turn(2)
     run_jobs(store)
     put(store, b"old")
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     store.delete_topic("orders")
     assert queue.deleted
     assert store.queue("orders", 0) is None
@@ -227,8 +226,7 @@ def test_a_deleted_topic_is_gone_and_begins_again_at_zero(tmp_path: Path):
 
 
 def test_a_deleted_topic_does_not_make_the_rest_look_lost(caplog):
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, disk, clock = store_with()
     put(store, *[b"old"] * 30)
     put(store, b"other", topic="payments")
     for _ in range(2):
@@ -261,8 +259,7 @@ def test_more_queues_than_descriptors(tmp_path: Path):
 
 
 def test_eighty_thousand_queues_cost_nothing_while_nothing_happens():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, disk, clock = store_with()
     for n in range(80_000):
         store.queue_for_append("orders", n)
     calls = disk.calls.copy()
@@ -283,8 +280,7 @@ def test_a_tail_of_a_page_is_written_without_waiting():
 
 
 def test_a_round_over_many_tails_is_spread_over_ticks():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, _, clock = store_with()
     store.put_many([make_put(store, queue_id=n) for n in range(1000)])
     store.dispatch_pending()
     clock.turn(2)
@@ -299,8 +295,7 @@ def test_a_round_over_many_tails_is_spread_over_ticks():
 
 
 def test_a_queue_that_begins_in_the_middle_of_a_file_is_filled_as_java_fills_it():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, disk, clock = store_with()
     queue = store.queue_for_append("orders", 0)
     queue.begin_at(27)
     put(store, b"first")

@@ -14,7 +14,7 @@ from cometmq.store.reader import GetStatus
 from cometmq.store.settings import StoreSettings
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import SMALL, clean, open_store, put, settle
+from tests.support.store_puts import SMALL, clean, open_store, put, queue_of, settle
 
 pytestmark = pytest.mark.compiled
 PIECES = tuple(b"<%d:" % number for number in range(8))
@@ -31,8 +31,7 @@ def a_store(settings: StoreSettings = SMALL) -> tuple[MessageStore, ConsumeQueue
     settle(store, clock)
     for number in range(30):
         put(store, b"%d" % number * 100, queue_id=number % 2)
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     assert 0 < queue.tail_start < queue.max_offset
     return store, queue
 

@@ -20,8 +20,10 @@ from tests.support.store_puts import (
     make_put,
     open_store,
     put,
+    queue_of,
     read_all,
     settle,
+    store_with,
 )
 
 ROOMY = replace(SMALL, commitlog_file_size=1 << 20, queue_file_size=20 * 300)
@@ -30,8 +32,7 @@ COUNT = 100
 
 def store_without(*lost: int, topic: str = "orders", count: int = COUNT) -> MessageStore:
     """A store whose queue was built again from a log that lacks some of its messages."""
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(settings=ROOMY, disk=disk, clock=clock)
+    store, disk, clock = store_with(settings=ROOMY)
     for number in range(count):
         if number in lost:
             store.queue_for_append(topic, 0).next_offset += 1
@@ -47,8 +48,7 @@ def store_without(*lost: int, topic: str = "orders", count: int = COUNT) -> Mess
 
 
 def entries_of(store: MessageStore, topic: str = "orders") -> list[tuple[int, int, int]]:
-    queue = store.queue(topic, 0)
-    assert queue is not None
+    queue = queue_of(store, topic)
     return [(at, size, code) for at, size, code in store.entries(queue, 0, queue.max_offset)]
 
 
@@ -56,8 +56,7 @@ def entries_of(store: MessageStore, topic: str = "orders") -> list[tuple[int, in
 def test_every_message_behind_a_gap_is_read_once_wherever_the_read_begins(lost: set[int]):
     store = store_without(*lost)
     wanted = [number for number in range(COUNT) if number not in lost]
-    first = store.queue("orders", 0)
-    assert first is not None
+    first = queue_of(store)
     for start in range(first.min_offset, COUNT):
         found = [record.queue_offset for record in read_all(store, offset=start)]
         assert found == [number for number in wanted if number >= start]
@@ -106,8 +105,7 @@ def test_a_tag_that_matches_behind_a_gap_is_found_and_nothing_of_the_gap_is():
 
 
 def test_zeros_in_a_queue_file_are_built_again_where_a_reader_meets_them():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(settings=ROOMY, disk=disk, clock=clock)
+    store, disk, clock = store_with(settings=ROOMY)
     put(store, *[b"%d" % number for number in range(COUNT)])
     settle(store, clock)
     name = disk.list_names("/store/consumequeue/orders/0")[0]

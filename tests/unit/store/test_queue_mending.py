@@ -12,9 +12,7 @@ from cometmq.codec.record import decode_records
 from cometmq.kernel import count_records, reference
 from cometmq.model.java_hash import java_hash
 from cometmq.store.reader import GetStatus
-from tests.support.fake_disk import FakeDisk
-from tests.support.hand_clock import HandClock
-from tests.support.store_puts import SMALL, make_put, open_store, settle
+from tests.support.store_puts import SMALL, make_put, open_store, settle, store_with
 
 COUNT = 100
 ROOMY = replace(SMALL, queue_file_size=60 * 20)
@@ -23,8 +21,7 @@ PATH = "/store/consumequeue/orders/0/{:020d}"
 
 def store_of_two_queues():
     """A store with messages of two queues by turns, and where the first's entries lie."""
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(settings=ROOMY, disk=disk, clock=clock)
+    store, disk, clock = store_with(settings=ROOMY)
     for number in range(COUNT):
         body = b"%d" % number * random.Random(number).randrange(1, 40)
         store.put_many([make_put(store, body=body, tag=f"t{number % 3}")])

@@ -11,7 +11,7 @@ from cometmq.store.queue_table import QueueTable
 from cometmq.store.reader import GetStatus
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import bodies_of, open_store, put, settle, store_with
+from tests.support.store_puts import bodies_of, open_store, put, queue_of, settle, store_with
 
 
 def test_a_reader_makes_no_queue_and_no_file():
@@ -97,8 +97,7 @@ def test_a_batch_queue_can_be_removed_by_itself():
     for queue_id in (0, 1):
         disk.make_directory(f"/store/batchconsumequeue/batches/{queue_id}")
         store._directory.table.add(BatchQueue("batches", queue_id))
-    queue = store.queue("batches", 0)
-    assert queue is not None
+    queue = queue_of(store, "batches")
     store.delete_queue(queue)
     assert queue.deleted
     assert [left.queue_id for left in store.queues_of("batches")] == [1]

@@ -10,16 +10,15 @@ import pytest
 from cometmq.store.real_disk import RealDisk
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import SMALL, open_store, put, settle
+from tests.support.store_puts import SMALL, open_store, put, settle, store_with
 
 BODY = b"x" * 3900  # Four records fill a log file.
 
 
 @pytest.mark.parametrize("read_ahead", [True, False])
 def test_each_log_file_is_read_as_the_setting_says_new_ones_and_old_ones(read_ahead):
-    disk, clock = FakeDisk(), HandClock()
     settings = replace(SMALL, is_read_ahead=read_ahead)
-    store = open_store(disk=disk, clock=clock, settings=settings)
+    store, disk, clock = store_with(settings=settings)
     for _ in range(12):
         put(store, BODY)
     files = len(disk.list_names("/store/commitlog"))

@@ -11,7 +11,16 @@ from cometmq.model.java_hash import java_hash
 from cometmq.store.reader import GetStatus
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import SMALL, bodies_of, make_put, open_store, put, run_jobs
+from tests.support.store_puts import (
+    SMALL,
+    bodies_of,
+    make_put,
+    open_store,
+    put,
+    queue_of,
+    run_jobs,
+    store_with,
+)
 
 ROOMY = replace(SMALL, commitlog_file_size=1 << 20)
 
@@ -125,8 +134,7 @@ def test_messages_whose_log_file_is_gone_are_passed_over():
 
 
 def test_where_the_device_must_be_waited_for_the_result_is_cold():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, disk, clock = store_with()
     bodies = [b"%d" % n * 300 for n in range(30)]
     put(store, *bodies)
     store.close()
@@ -151,8 +159,7 @@ def test_what_is_waited_for_is_found_by_entries_that_are_in_no_file_yet():
     store = open_store(settings=replace(ROOMY, warm_tail_bytes=1000), disk=disk)
     put(store, b"first", b"x" * 1000)
     disk.is_cold = True
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     assert (queue.tail_start, queue.max_offset) == (0, 2)
     waiting = store.get("orders", 0, 0).cold
     assert waiting is not None
@@ -176,8 +183,7 @@ def test_after_a_restart_neighbours_in_the_log_are_read_at_once(tmp_path: Path):
 
 
 def test_a_queue_file_that_is_gone_is_jumped_over_as_rocketmq_does():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, disk, clock = store_with()
     put(store, *[b"x"] * 50)
     clock.turn(2)
     run_jobs(store)
@@ -187,23 +193,20 @@ def test_a_queue_file_that_is_gone_is_jumped_over_as_rocketmq_does():
     disk.unlink("/store/consumequeue/orders/0/00000000000000000400")
     assert status(store, 25) == (GetStatus.OFFSET_FOUND_NULL, 40, 0, 50)
     assert status(store, 45)[0] == GetStatus.FOUND
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     assert store.store_time_at(queue, 25) == -1
     assert store.store_time_at(queue, 45) > 0
 
 
 def test_times_are_found_in_tails_and_files():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, _, clock = store_with()
     start = clock.now_ms()
     for n in range(60):
         clock.turn(1)
         put(store, b"x" * (500 if n % 3 else 2000))
         if n == 40:
             run_jobs(store)
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     assert queue.tail_start > 0
     for n in range(60):
         at = start + (n + 1) * 1000
@@ -253,8 +256,7 @@ def test_times_are_found_by_another_thread_while_tails_are_written(tmp_path: Pat
 
 
 def test_a_cold_read_of_what_is_gone_meanwhile_says_so():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, disk, clock = store_with()
     put(store, *[b"x"] * 50)
     store.close()
     disk = disk.kill()
@@ -267,8 +269,7 @@ def test_a_cold_read_of_what_is_gone_meanwhile_says_so():
 
 
 def test_entries_that_are_zero_are_built_again_and_no_message_is_passed_over():
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, disk, clock = store_with()
     put(store, *[b"x"] * 30)
     clock.turn(2)
     run_jobs(store)
@@ -277,8 +278,7 @@ def test_entries_that_are_zero_are_built_again_and_no_message_is_passed_over():
     assert status(store, 0) == (GetStatus.FOUND, 5, 0, 30)
     waiting = store.get("orders", 0, 5).cold
     assert waiting is not None
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     assert store.store_time_at(queue, 5) == -1
     assert waiting()[:2] == (GetStatus.FOUND, 20)
     assert store.store_time_at(queue, 5) > 0

@@ -10,8 +10,6 @@ import pytest
 
 from cometmq.model.errors import StorePoisoned
 from cometmq.store import staged_log
-from tests.support.fake_disk import FakeDisk
-from tests.support.hand_clock import HandClock
 from tests.support.store_puts import (
     SMALL,
     bodies_of,
@@ -19,15 +17,16 @@ from tests.support.store_puts import (
     make_put,
     open_store,
     put,
+    queue_of,
     run_jobs,
+    store_with,
 )
 
 POOL = replace(SMALL, pool_buffers=1)
 
 
 def staged_store(**more):
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock, settings=replace(POOL, **more))
+    store, disk, clock = store_with(settings=replace(POOL, **more))
     return store, disk, clock
 
 
@@ -38,8 +37,7 @@ def test_a_put_writes_nothing_and_is_shown_when_the_interval_is_over():
     store.tick()  # The first commit is due at once.
     told: list[object] = []
     store.on_arrival = lambda queue, codes: told.append(queue)
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     queue.watched = True
     written = disk.calls["pwrite"]
     end = put(store, b"2", b"3")
@@ -117,8 +115,7 @@ def test_whatever_the_sizes_records_lie_as_without_a_pool():
     ]
     content = []
     for settings in (SMALL, POOL):
-        disk, clock = FakeDisk(), HandClock()
-        store = open_store(disk=disk, clock=clock, settings=settings)
+        store, disk, _ = store_with(settings=settings)
         for batch in batches:
             put(store, *batch)
             run_jobs(store, ticks=1)

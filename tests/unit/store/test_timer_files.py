@@ -34,6 +34,21 @@ def waiting(number: int, out_ms: int = NOW + 5000, **more) -> TimerRequest:
     return TimerRequest(number * 1000, 300, out_ms, **{**values, **more})
 
 
+def filled(path, *numbers: int) -> TimerFiles:
+    """Files with these messages."""
+    files = open_files(path)
+    for number in numbers:
+        files.add(waiting(number), NOW)
+    return files
+
+
+def overwrite(path, at: int, count: int) -> None:
+    """Let the log of units have zeros."""
+    with (path / "timerlog" / f"{0:020d}").open("r+b") as log:
+        log.seek(at)
+        log.write(bytes(count))
+
+
 def save(files: TimerFiles) -> None:
     job = files.save_job(NOW)
     assert job is not None
@@ -105,26 +120,18 @@ def test_everything_is_found_again(tmp_path, is_saved):
 
 
 def test_a_wheel_that_is_ahead_of_its_log_is_set_by_the_log(tmp_path):
-    files = open_files(tmp_path)
-    for number in range(5):
-        files.add(waiting(number), NOW)
+    files = filled(tmp_path, *range(5))
     save(files)
-    with (tmp_path / "timerlog" / f"{0:020d}").open("r+b") as log:
-        log.seek(52 * 3)
-        log.write(bytes(52 * 2))
+    overwrite(tmp_path, 52 * 3, 52 * 2)
     (tmp_path / "config" / "timercheck").unlink()
     assert offsets_in(open_files(tmp_path), NOW + 5000) == [0, 1000, 2000]
 
 
 def test_a_log_that_has_lost_what_was_on_the_device_is_made_again_from_the_topic(tmp_path):
-    files = open_files(tmp_path)
-    for number in range(5):
-        files.add(waiting(number), NOW)
+    files = filled(tmp_path, *range(5))
     files.queue_offset = 5
     save(files)
-    with (tmp_path / "timerlog" / f"{0:020d}").open("r+b") as log:
-        log.seek(52 * 3)
-        log.write(bytes(52 * 2))
+    overwrite(tmp_path, 52 * 3, 52 * 2)
     again = open_files(tmp_path)
     assert offsets_in(again, NOW + 5000) == []
     assert (again.queue_offset, again.waiting_count, again.log.end) == (0, 0, 0)
@@ -132,13 +139,9 @@ def test_a_log_that_has_lost_what_was_on_the_device_is_made_again_from_the_topic
 
 
 def test_what_lay_behind_the_end_never_comes_back(tmp_path):
-    files = open_files(tmp_path)
-    for number in range(5):
-        files.add(waiting(number), NOW)
+    files = filled(tmp_path, *range(5))
     files.log.write()
-    with (tmp_path / "timerlog" / f"{0:020d}").open("r+b") as log:
-        log.seek(52)
-        log.write(bytes(4))  # The second unit is broken; what follows cannot be believed.
+    overwrite(tmp_path, 52, 4)  # The second unit is broken; what follows cannot be believed.
     again = open_files(tmp_path)
     again.add(waiting(9, NOW + 7000), NOW)
     again.log.write()
@@ -149,8 +152,7 @@ def test_what_lay_behind_the_end_never_comes_back(tmp_path):
 
 
 def test_the_files_are_javas_in_size(tmp_path):
-    files = open_files(tmp_path)
-    files.add(waiting(1), NOW)
+    files = filled(tmp_path, 1)
     files.queue_offset = 1
     save(files)
     assert (tmp_path / "timerwheel").stat().st_size == WHEEL_SIZE == 38_707_200
@@ -160,8 +162,7 @@ def test_the_files_are_javas_in_size(tmp_path):
 
 
 def test_files_of_another_size_are_put_aside_and_made_again(tmp_path, caplog):
-    files = open_files(tmp_path)
-    files.add(waiting(1), NOW)
+    files = filled(tmp_path, 1)
     files.queue_offset = 1
     save(files)
     slots = list(files.wheel.waiting(NOW))
@@ -181,15 +182,13 @@ def test_files_of_another_size_are_put_aside_and_made_again(tmp_path, caplog):
 
 
 def test_nothing_changed_is_nothing_to_save(tmp_path):
-    files = open_files(tmp_path)
-    files.add(waiting(1), NOW)
+    files = filled(tmp_path, 1)
     save(files)
     assert files.save_job(NOW) is None
 
 
 def test_a_save_that_failed_is_made_up_for(tmp_path):
-    files = open_files(tmp_path)
-    files.add(waiting(1), NOW)
+    files = filled(tmp_path, 1)
     job = files.save_job(NOW)
     assert job is not None
     files.saving_failed(job)
@@ -199,15 +198,13 @@ def test_a_save_that_failed_is_made_up_for(tmp_path):
 
 
 def test_a_slot_of_another_turn_of_the_wheel_is_empty(tmp_path):
-    files = open_files(tmp_path)
-    files.add(waiting(1), NOW)
+    files = filled(tmp_path, 1)
     turn_ms = WHEEL_SLOTS * 1000
     assert files.wheel.slot(NOW + 5000 + turn_ms) is EMPTY_SLOT
 
 
 def test_a_broker_that_was_off_for_long_begins_with_what_a_wheel_can_hold(tmp_path):
-    files = open_files(tmp_path)
-    files.add(waiting(1), NOW)
+    files = filled(tmp_path, 1)
     save(files)
     later_ms = NOW + 30 * 86_400_000
     assert open_files(tmp_path, now_ms=later_ms).read_ms == later_ms - (604_800 - 60) * 1000
@@ -221,9 +218,7 @@ def drop(files: TimerFiles, physical_offset: int) -> None:
 
 
 def test_old_files_go_when_the_messages_of_all_their_units_are_gone(tmp_path):
-    files = open_files(tmp_path)
-    for number in range(25):
-        files.add(waiting(number), NOW)
+    files = filled(tmp_path, *range(25))
     files.log.write()
     drop(files, 9000)
     assert files.log.chain.start == 0

@@ -37,6 +37,7 @@ from tests.support.store_puts import (
     make_put,
     open_store,
     put,
+    queue_of,
     read_all,
     run_jobs,
     settle,
@@ -56,8 +57,7 @@ def keyed(store: MessageStore, number: int) -> None:
 
 def filled(count: int = 200) -> tuple[MessageStore, FakeDisk, HandClock, list[int]]:
     """A store of several log, queue and index files, and where its records begin."""
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock, settings=SETTINGS)
+    store, disk, clock = store_with(settings=SETTINGS)
     starts = []
     for number in range(count):
         starts.append(store.max_offset)
@@ -96,8 +96,7 @@ def counted(disk: FakeDisk) -> dict[str, int]:
 
 def test_after_a_truncation_a_message_has_its_own_store_time_and_not_that_of_the_removed_one():
     store, _, clock, starts = filled()
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     last = queue.max_offset - 1
     before_ms = store.store_time_at(queue, last)
     assert before_ms > 0
@@ -305,8 +304,7 @@ def put_batches(store: MessageStore, count: int) -> list[int]:
 
 @pytest.mark.parametrize("nth", range(1, 11))
 def test_a_batch_queue_whose_end_was_half_cleared_is_whole_after_a_restart(nth):
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock)
+    store, disk, clock = store_with()
     end = put_batches(store, 10)[5]
     settle(store, clock)
     disk.fail("pwrite", nth=nth)
@@ -337,8 +335,7 @@ def test_a_read_of_a_batch_queue_that_is_being_cut_ends_where_the_queue_ends():
 
 def test_a_truncation_waits_for_a_step_of_cleaning():
     settings = replace(SMALL, retention=Retention(delete_hours=frozenset()))
-    disk, clock = FakeDisk(), HandClock()
-    store = open_store(disk=disk, clock=clock, settings=settings)
+    store, _, clock = store_with(settings=settings)
     for _ in range(9):
         put(store, bytes(5_000))
     settle(store, clock)
@@ -361,8 +358,7 @@ def test_a_truncation_waits_for_a_step_of_cleaning():
 def test_what_a_read_was_mending_is_not_written_behind_a_truncation():
     store, disk, clock = store_with(*[b"%d" % number for number in range(9)])
     settle(store, clock)
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     [place, *_] = store.entries(queue, 4, 1)
     store._queues.files.rewrite(queue, 6, bytes(20))  # A damaged entry.
     cold = store.get("orders", 0, 6)
@@ -385,8 +381,7 @@ def test_what_a_read_was_mending_is_not_written_behind_a_truncation():
 
 def test_who_keeps_something_is_told_the_new_end_when_readers_find_nothing_behind_it():
     store, _, _ = store_with(b"1", b"2", b"3")
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     [entry] = store.entries(queue, 1, 1)
     told: list[tuple[str, int, int, int]] = []
 
@@ -426,8 +421,7 @@ def test_a_store_that_takes_nothing_is_not_truncated():
 
 def test_a_read_behind_the_new_end_is_told_where_the_queue_ends():
     store, _, _ = store_with(b"1", b"2", b"3")
-    queue = store.queue("orders", 0)
-    assert queue is not None
+    queue = queue_of(store)
     [entry] = store.entries(queue, 1, 1)
     store.truncate(entry.physical_offset)
     result = store.get("orders", 0, 3)
