@@ -18,10 +18,11 @@ from cometmq.offline.copy_compare import compare_folders
 from cometmq.offline.found import find_store
 from cometmq.offline.repair import repair
 from cometmq.offline.summary import summarize
-from cometmq.offline.verify import StoreVerdict, verify
+from cometmq.offline.verify import verify
 from cometmq.store.real_disk import RealDisk
 from tests.golden.test_golden_stores import LEVELS_MS, STORES, directory, name
 from tests.support.hand_clock import HandClock
+from tests.support.offline_steps import files_below, verdict_of
 
 __all__ = ["directory", "name"]  # Fixtures.
 
@@ -30,19 +31,6 @@ CLOCK = HandClock(1_800_000_000_000)
 RECORDS = {"clean": 1245, "crash": 1243}
 ONE = pytest.mark.parametrize("name", ["crash"])  # Where the other would say the same.
 KEYS = {"clean": 2359, "crash": 2357}
-
-
-def verdict_of(path: Path) -> StoreVerdict:
-    store = find_store(str(path), None, RealDisk())
-    try:
-        return verify(store)
-    finally:
-        store.close()
-
-
-def contents(path: Path) -> dict[str, bytes]:
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    return {str(file.relative_to(path)): file.read_bytes() for file in files}
 
 
 def change(path: Path, at: int, new: bytes | None = None) -> None:
@@ -67,7 +55,7 @@ def assert_one_error(path: Path, part: str, *words: str) -> None:
 
 def test_what_java_wrote_is_sound_and_stays_untouched(name):
     source = STORES / name / "store"
-    before = contents(source)
+    before = files_below(source)
     progress: list[int] = []
     store = find_store(str(source), None, RealDisk())
     verdict = verify(store, on_progress=progress.append)
@@ -82,7 +70,7 @@ def test_what_java_wrote_is_sound_and_stays_untouched(name):
     assert summary.stopped_cleanly == (name == "clean")
     assert summary.index_keys == KEYS[name]
     assert sum(queue.messages for queue in summary.queues) == RECORDS[name]
-    assert contents(source) == before
+    assert files_below(source) == before
 
 
 @pytest.fixture
@@ -135,10 +123,10 @@ def test_sizes_and_delay_levels_are_found_in_the_files(name):
 
 def test_repair_builds_what_java_had(name, directory):
     """Over the used range of each file, which here is all of it: what was not used is zeros."""
-    before = contents(directory)
+    before = files_below(directory)
     plan = repair(str(directory), None, clock=CLOCK, disk=RealDisk())
     assert (plan.damages, plan.tail, plan.records) == ([], 0, RECORDS[name])
-    after = contents(directory)
+    after = files_below(directory)
 
     def part(files: dict[str, bytes], folder: str) -> dict[str, bytes]:
         return {key: content for key, content in files.items() if key.startswith(folder)}

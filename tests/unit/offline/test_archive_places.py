@@ -12,19 +12,18 @@ from pathlib import Path
 import pytest
 
 from cometmq.model.errors import SettingsError, StoreDamaged
-from cometmq.offline import archive, restore
+from cometmq.offline import archive
 from cometmq.offline.archive import ArchiveRules
 from cometmq.offline.copy_compare import compare_folders
 from cometmq.offline.findings import Finding
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.found import find_store
 from cometmq.offline.plan import LogRange
-from cometmq.offline.verify import verify
 from cometmq.store.archive_mark import ArchiveGuard, archive_marks, guarded_to
 from cometmq.store.message_store import MessageStore
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.retention import Retention
 from tests.support.hand_clock import HandClock
+from tests.support.offline_steps import CLOCK, restored, verdict_of
 from tests.support.store_puts import (
     SMALL,
     bodies_of,
@@ -36,7 +35,6 @@ from tests.support.store_puts import (
     settle,
 )
 
-CLOCK = HandClock(1_800_000_000_000)
 SPLIT = 5000
 TOPICS = ("orders", "ships")
 QUEUES = range(3)
@@ -68,14 +66,6 @@ def run(
         raise Killed
     archive.finish_archive(folder, splits, rules)
     return written, archive.findings_of(folder, rules)
-
-
-def restored(place: Path, to: Path) -> tuple[Path, list[Finding]]:
-    parts = restore.plan_restore(str(place), str(to))
-    restore.begin_restore(parts)
-    missing = [each for part in parts for each in restore.restore_task(part).findings()]
-    restore.finish_restore(parts, str(to), clock=CLOCK)
-    return to, missing
 
 
 def filled(root: Path, count: int = 100, *, first: int = 0) -> Path:
@@ -413,17 +403,13 @@ def test_a_restored_store_is_the_store_or_its_archive_said_what_it_lacks(tmp_pat
         steps.step()
     steps.store.close()
     wanted = steps.messages(steps.root)
-    found = find_store(str(steps.root), None, RealDisk())
-    assert [each for each in verify(found).findings if each.is_error] == []
-    found.close()
+    assert [each for each in verdict_of(steps.root).findings if each.is_error] == []
     for number, place in enumerate(steps.places):
         _, findings = run(steps.root, place)
         back, missing = restored(place, tmp_path / f"back-{number}")
         assert bool(missing) <= bool(findings)
-        found = find_store(str(back), None, RealDisk())
         if not missing:
-            assert [each for each in verify(found).findings if each.is_error] == []
-        found.close()
+            assert [each for each in verdict_of(back).findings if each.is_error] == []
         for queue, messages in steps.messages(back).items():
             if steps.is_expired:  # What the log has deleted, the archive may have.
                 count = len(wanted[queue])

@@ -17,17 +17,16 @@ from cometmq.offline.folder import StoreFolder
 from cometmq.offline.found import find_store
 from cometmq.offline.log_end import damage_behind, durable_end
 from cometmq.offline.plan import LogRange
-from cometmq.offline.rebuild_store import RebuildResult, StoreRebuild
+from cometmq.offline.rebuild_store import StoreRebuild
 from cometmq.offline.repair import repair
 from cometmq.offline.summary import summarize
 from cometmq.offline.verify import verify
 from cometmq.store.lock import ABORT_FILE
 from cometmq.store.message_store import MessageStore
 from cometmq.store.real_disk import RealDisk
-from tests.support.hand_clock import HandClock
+from tests.support.offline_steps import CLOCK, files_below, rebuilt
 from tests.support.store_puts import SMALL, make_put, open_store, put, run_jobs
 
-CLOCK = HandClock(1_800_000_000_000)
 MESSAGES = 60  # Of 400 bytes and more: the log has two files.
 GARBAGE = b"\x5a\xa5"
 
@@ -63,14 +62,6 @@ def record_starts(root: Path) -> list[int]:
     return starts
 
 
-def rebuilt(root: Path, *, is_check: bool = False) -> RebuildResult:
-    made = StoreRebuild.of(str(root), is_check=is_check)
-    tasks = made.tasks()
-    made.begin()
-    rows = [row for task in tasks for row in made.work(task)]
-    return made.finish(rows, clock=CLOCK)
-
-
 def archived(root: Path, place: Path) -> tuple[int, list[str]]:
     """How many rows an archive has of a store, and what was found."""
     folder, rules, found = StoreFolder(str(root)), ArchiveRules(str(place)), Findings()
@@ -81,14 +72,6 @@ def archived(root: Path, place: Path) -> tuple[int, list[str]]:
     if (behind := damage_behind(folder)) is not None:
         found.take(behind.finding())
     return sum(file.rows for file in files), [str(each) for each in found.told()]
-
-
-def files_of(root: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in sorted(root.rglob("*"))
-        if path.is_file()
-    }
 
 
 # --- no record at all
@@ -113,13 +96,13 @@ def unreadable(root: Path) -> Path:
     ids=["rebuild", "check", "archive", "stream", "compare"],
 )
 def test_a_log_without_any_record_is_refused_and_nothing_changes(unreadable, tmp_path, use):
-    before = files_of(unreadable)
+    before = files_below(unreadable)
     with pytest.raises(StoreDamaged) as refused:
         use(unreadable, tmp_path / "archive")
     (line,) = str(refused.value).splitlines()
     assert line.startswith(f"{logs(unreadable)[0]} at byte 0 (physical offset 0): ")
     assert "cometmq store repair" in line
-    assert files_of(unreadable) == before
+    assert files_below(unreadable) == before
     assert not (tmp_path / "archive").exists()
 
 

@@ -12,22 +12,20 @@ import pytest
 
 from cometmq import offline
 from cometmq.model.errors import StoreDamaged
-from cometmq.offline import archive, restore
+from cometmq.offline import archive
 from cometmq.offline.archive import ArchiveRules
 from cometmq.offline.copy_compare import compare_folders
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.found import find_store
 from cometmq.offline.plan import LogRange
-from cometmq.offline.rebuild_store import RebuildResult, StoreRebuild
 from cometmq.offline.repair import repair
-from cometmq.offline.verify import StoreVerdict, verify
 from cometmq.store.message_store import MessageStore
 from cometmq.store.real_disk import RealDisk
+from tests.support import offline_steps
 from tests.support.hand_clock import HandClock
+from tests.support.offline_steps import CLOCK, rebuilt, verdict_of
 from tests.support.store_puts import SMALL, open_store, put, read_all, run_jobs, settle
 from tests.unit.spark.test_store_rows import rows
 
-CLOCK = HandClock(1_800_000_000_000)
 LOG_FILE = 16_384
 
 Life = Mapping[int, int]
@@ -82,22 +80,6 @@ def named(root: Path, *topics: str) -> Path:
     return root
 
 
-def verdict_of(root: Path) -> StoreVerdict:
-    found = find_store(str(root), None, RealDisk())
-    try:
-        return verify(found)
-    finally:
-        found.close()
-
-
-def rebuilt(root: Path, *, is_check: bool = False) -> RebuildResult:
-    plan = StoreRebuild.of(str(root), SMALL, is_check=is_check)
-    tasks = plan.tasks()
-    plan.begin()
-    done = [row for task in tasks for row in plan.work(task)]
-    return plan.finish(done, clock=CLOCK)
-
-
 def archived(root: Path, place: Path) -> None:
     folder, rules = StoreFolder(str(root)), ArchiveRules(str(place), is_raw=True)
     splits = archive.plan_archive(folder, LogRange(), rules, split_bytes=5000)
@@ -106,11 +88,9 @@ def archived(root: Path, place: Path) -> None:
 
 
 def restored(place: Path, to: Path) -> Path:
-    parts = restore.plan_restore(str(place), str(to))
-    restore.begin_restore(parts)
-    assert not any(restore.restore_task(part).missing for part in parts)
-    restore.finish_restore(parts, str(to), clock=CLOCK)
-    return to
+    back, missing = offline_steps.restored(place, to)
+    assert missing == []
+    return back
 
 
 def queue_files(root: Path) -> dict[str, bytes]:
@@ -182,8 +162,8 @@ def test_a_read_of_messages_has_those_of_the_last_life(tmp_path, lives):
 def test_queues_made_anew_of_a_log_with_a_dead_namesake_are_the_brokers(tmp_path, lives):
     root = made(tmp_path / "store", lives)
     there = queue_files(root)
-    assert rebuilt(root, is_check=True).findings == []
-    assert rebuilt(root).findings == []
+    assert rebuilt(root, SMALL, is_check=True).findings == []
+    assert rebuilt(root, SMALL).findings == []
     assert queue_files(root) == there
     assert bodies(root) == of_last_life(lives)
 
@@ -248,7 +228,7 @@ def test_what_expired_of_a_dead_namesake_is_not_missed(tmp_path, first, second, 
     assert left[0] == whole[0][-len(left[0]) :]
     assert [each for each in verdict_of(root).findings if each.is_error] == []
     assert compare_folders(str(root), str(tmp_path / "archive"), clock=CLOCK).is_same
-    rebuilt(root)
+    rebuilt(root, SMALL)
     assert bodies(root) == left
     shutil.rmtree(tmp_path / "archive")
     archived(root, tmp_path / "archive")
@@ -259,7 +239,7 @@ def test_without_its_queue_files_the_log_alone_says_which_life_is_the_last(tmp_p
     root = made(tmp_path / "store", lives)
     shutil.rmtree(root / "consumequeue")
     (root / "checkpoint.cometmq").unlink()
-    rebuilt(root)
+    rebuilt(root, SMALL)
     found = bodies(root)
     for queue_id, wanted in of_last_life(lives).items():
         assert found[queue_id] == wanted
@@ -281,7 +261,7 @@ def test_a_store_that_was_killed_with_a_dead_namesake_is_sound(tmp_path, lives):
     archived(killed, tmp_path / "archive")
     back = restored(tmp_path / "archive", tmp_path / "back")
     assert bodies(back) == {**of_last_life(lives), 3: [b"the last one"]} == bodies(killed)
-    rebuilt(killed)
+    rebuilt(killed, SMALL)
     assert bodies(killed) == bodies(back)
 
 
@@ -296,7 +276,7 @@ def test_topics_that_were_deleted_for_good_stay_deleted_in_a_restored_store(tmp_
     named(root, "ships")
     archived(root, tmp_path / "archive")
     assert bodies(restored(tmp_path / "archive", tmp_path / "back")) == {}
-    assert rebuilt(root, is_check=True).findings == []
+    assert rebuilt(root, SMALL, is_check=True).findings == []
 
 
 def rewritten(root: Path, number: int, offset: int) -> None:
@@ -329,7 +309,7 @@ def test_two_records_of_one_life_in_one_place_are_still_damage(tmp_path, deleted
     with pytest.raises(
         StoreDamaged, match="have the queue offset 3 of orders/0: one at physical offset"
     ):
-        rebuilt(root)
+        rebuilt(root, SMALL)
 
 
 def test_entries_that_are_missing_beside_a_dead_namesake_are_still_an_error(tmp_path):
