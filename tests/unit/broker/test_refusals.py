@@ -5,24 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 
-import pytest
-
 from tests.fuzz.fitting import BROKER, FittingRequests
 from tests.unit.broker.conftest import serve
 
 COUNT = 100
 # Some answers need a task, of which a coroutine that was cancelled may be left now and then.
 OBJECTS_A_REQUEST_MAX = 5
-
-
-@pytest.fixture
-def no_collector():
-    gc.collect()
-    gc.disable()
-    gc.freeze()  # Else each collection below goes through all that pytest has imported.
-    yield
-    gc.unfreeze()
-    gc.enable()
 
 
 async def test_requests_of_every_code_leave_no_circles_of_objects(tmp_path, no_collector):

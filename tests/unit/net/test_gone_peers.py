@@ -41,16 +41,6 @@ def pair(tmp_path_factory):
     )
 
 
-@pytest.fixture
-def _without_collector():
-    gc.collect()
-    gc.disable()
-    gc.freeze()  # Else each look goes through all that pytest has imported.
-    yield
-    gc.unfreeze()
-    gc.enable()
-
-
 def peers() -> list[Peer]:
     return [each for each in gc.get_objects() if isinstance(each, Peer)]
 
@@ -102,7 +92,7 @@ async def see_them_go(folder, pair, mode: TlsMode, *, is_tls: bool) -> None:
 @pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "TLS"])
 @pytest.mark.parametrize("mode", list(TlsMode), ids=[mode.name for mode in TlsMode])
 @pytest.mark.parametrize("loop", [new_loop, asyncio.new_event_loop], ids=["ours", "asyncio's"])
-@pytest.mark.usefixtures("_without_collector")
+@pytest.mark.usefixtures("no_collector")
 def test_it_dies_with_its_connection(tmp_path, pair, mode, is_tls, loop):
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(see_them_go(tmp_path, pair, mode, is_tls=is_tls))

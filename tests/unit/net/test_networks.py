@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import asynccontextmanager
 
 import pytest
 
 from cometmq.client.identity import own_ip
 from cometmq.net.loop import loop_network
 from cometmq.net.network import Accepted
-from cometmq.net.virtual_loop import VirtualLoop
 
 HOST = "127.0.0.1"
-
-
-def pytest_generate_tests(metafunc):
-    if "run" in metafunc.fixturenames:
-        loops = {"tcp": asyncio.new_event_loop, "memory": VirtualLoop}
-        metafunc.parametrize("run", [runner(each) for each in loops.values()], ids=list(loops))
-
-
-def runner(make_loop):
-    def run(main):
-        with asyncio.Runner(loop_factory=make_loop) as each:
-            return each.run(asyncio.wait_for(main(), 30))
-
-    return run
 
 
 class End(asyncio.Protocol):
@@ -67,8 +53,9 @@ class End(asyncio.Protocol):
             await self.changed.wait()
 
 
+@asynccontextmanager
 async def pair(host=HOST):
-    """A bound address, and both ends of a connection to it."""
+    """Both ends of a connection to a bound address; the near one ends it, which the other hears of."""
     bound, ends = loop_network().bind(host, 0), []
     has_come = asyncio.Event()
 
@@ -82,27 +69,25 @@ async def pair(host=HOST):
     await has_come.wait()
     [(connection, far)] = ends
     await connection.attach(far)
-    return bound, near, far, connection
+    assert near.transport.get_extra_info("peername") == (HOST, bound.port)
+    yield near, far, connection
+    near.transport.close()
+    await far.until(lambda end: "lost" in end.said)
+    bound.close()
 
 
-def test_bytes_come_in_order_in_both_directions_and_the_end_behind_them(run):
-    async def main():
-        bound, near, far, _ = await pair()
+async def test_bytes_come_in_order_in_both_directions_and_the_end_behind_them():
+    async with pair() as (near, far, _):
         pieces = [bytes([number]) * number * 1000 for number in range(100)]
         for piece in pieces:
             near.transport.write(piece)
         near.transport.writelines([b"last ", b"words"])
         far.transport.write(b"and back")
         await near.until(lambda end: len(end.received) == 8)
-        near.transport.close()
-        await far.until(lambda end: "lost" in end.said)
-        assert bytes(far.received) == b"".join(pieces) + b"last words"
-        assert far.said == ["made", "eof", "lost"]
-        await near.until(lambda end: "lost" in end.said)
-        assert near.transport.is_closing()
-        bound.close()
-
-    run(main)
+    assert bytes(far.received) == b"".join(pieces) + b"last words"
+    assert far.said == ["made", "eof", "lost"]
+    await near.until(lambda end: "lost" in end.said)
+    assert near.transport.is_closing()
 
 
 class Receiver(End, asyncio.BufferedProtocol):
@@ -122,68 +107,55 @@ class Receiver(End, asyncio.BufferedProtocol):
         self.data_received(self.room[:count])
 
 
-def test_bytes_are_received_where_a_protocol_wants_them_no_more_than_it_has_room_for(run):
-    async def main():
-        bound, far = loop_network().bind(HOST, 0), Receiver()
-        come = asyncio.Queue[Accepted]()
-        bound.listen(come.put_nowait)
-        near = End()
-        await asyncio.get_running_loop().create_connection(lambda: near, HOST, bound.port)
-        await (await come.get()).attach(far)
-        content = bytes(range(256)) * 8
-        near.transport.writelines([content[:999], content[999:]])
-        await far.until(lambda end: len(end.received) > 500)
-        far.transport.pause_reading()
-        has = len(far.received)
-        await asyncio.sleep(0.1)
-        assert len(far.received) == has < len(content)
-        far.transport.resume_reading()
-        near.transport.close()
-        await far.until(lambda end: "lost" in end.said)
-        assert far.received == content
-        assert far.said == ["made", "eof", "lost"]
-        bound.close()
-
-    run(main)
+async def test_bytes_are_received_where_a_protocol_wants_them_no_more_than_it_has_room_for():
+    bound, far = loop_network().bind(HOST, 0), Receiver()
+    come = asyncio.Queue[Accepted]()
+    bound.listen(come.put_nowait)
+    near = End()
+    await asyncio.get_running_loop().create_connection(lambda: near, HOST, bound.port)
+    await (await come.get()).attach(far)
+    content = bytes(range(256)) * 8
+    near.transport.writelines([content[:999], content[999:]])
+    await far.until(lambda end: len(end.received) > 500)
+    far.transport.pause_reading()
+    has = len(far.received)
+    await asyncio.sleep(0.1)
+    assert len(far.received) == has < len(content)
+    far.transport.resume_reading()
+    near.transport.close()
+    await far.until(lambda end: "lost" in end.said)
+    assert far.received == content
+    assert far.said == ["made", "eof", "lost"]
+    bound.close()
 
 
-def test_both_know_each_others_addresses(run):
-    async def main():
-        bound, near, far, connection = await pair()
+async def test_both_know_each_others_addresses():
+    async with pair() as (near, far, connection):
         assert connection.remote == near.transport.get_extra_info("sockname")
         assert connection.local_ip == HOST
         assert far.transport.get_extra_info("peername") == connection.remote
-        assert near.transport.get_extra_info("peername") == (HOST, bound.port)
         near.transport.abort()
-        await far.until(lambda end: "lost" in end.said)
-        bound.close()
-
-    run(main)
 
 
-def test_what_is_written_before_the_other_end_is_attached_is_read_then(run):
-    async def main():
-        network, come = loop_network(), asyncio.Queue[Accepted]()
-        bound = network.bind(HOST, 0)
-        bound.listen(come.put_nowait)
-        near, far = End(), End()
-        loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: near, HOST, bound.port)
-        near.transport.write(b"early")
-        connection = await come.get()
-        await connection.attach(far)
-        await far.until(lambda end: end.received)
-        assert bytes(far.received) == b"early"
-        near.transport.close()
-        await far.until(lambda end: "lost" in end.said)
-        bound.close()
-
-    run(main)
+async def test_what_is_written_before_the_other_end_is_attached_is_read_then():
+    network, come = loop_network(), asyncio.Queue[Accepted]()
+    bound = network.bind(HOST, 0)
+    bound.listen(come.put_nowait)
+    near, far = End(), End()
+    loop = asyncio.get_running_loop()
+    await loop.create_connection(lambda: near, HOST, bound.port)
+    near.transport.write(b"early")
+    connection = await come.get()
+    await connection.attach(far)
+    await far.until(lambda end: end.received)
+    assert bytes(far.received) == b"early"
+    near.transport.close()
+    await far.until(lambda end: "lost" in end.said)
+    bound.close()
 
 
-def test_who_is_not_read_is_paused_and_goes_on_when_it_is(run):
-    async def main():
-        bound, near, far, _ = await pair()
+async def test_who_is_not_read_is_paused_and_goes_on_when_it_is():
+    async with pair() as (near, far, _):
         near.transport.set_write_buffer_limits(high=100_000)
         far.transport.pause_reading()
         written = 0
@@ -201,85 +173,60 @@ def test_who_is_not_read_is_paused_and_goes_on_when_it_is(run):
         await near.until(lambda end: "resume" in end.said)
         await far.until(lambda end: len(end.received) == written)
         assert near.transport.get_write_buffer_size() == 0
-        near.transport.close()
-        await far.until(lambda end: "lost" in end.said)
-        bound.close()
-
-    run(main)
 
 
-def test_a_close_waits_for_what_is_written_and_an_abort_does_not(run):
-    async def main():
-        for end, is_all in (("close", True), ("abort", False)):
-            bound, near, far, _ = await pair()
-            far.transport.pause_reading()
-            near.transport.write(bytes(32 << 20))
-            getattr(near.transport, end)()
-            await asyncio.sleep(0)
-            assert ("lost" in near.said) is False or not is_all
-            far.transport.resume_reading()
-            await far.until(lambda end: "lost" in end.said)
-            assert (len(far.received) == 32 << 20) is is_all
-            bound.close()
-
-    run(main)
+@pytest.mark.parametrize(("end", "is_all"), [("close", True), ("abort", False)])
+async def test_a_close_waits_for_what_is_written_and_an_abort_does_not(end, is_all):
+    async with pair() as (near, far, _):
+        far.transport.pause_reading()
+        near.transport.write(bytes(32 << 20))
+        getattr(near.transport, end)()
+        await asyncio.sleep(0)
+        assert ("lost" in near.said) is False or not is_all
+        far.transport.resume_reading()
+    assert (len(far.received) == 32 << 20) is is_all
 
 
-def test_a_connection_that_is_turned_away_ends(run):
-    async def main():
-        bound, come = loop_network().bind(HOST, 0), asyncio.Queue[Accepted]()
-        near = End()
-        bound.listen(come.put_nowait)
-        await asyncio.get_running_loop().create_connection(lambda: near, HOST, bound.port)
-        (await come.get()).close()
-        await near.until(lambda end: "lost" in end.said)
-        bound.close()
-
-    run(main)
+async def test_a_connection_that_is_turned_away_ends():
+    bound, come = loop_network().bind(HOST, 0), asyncio.Queue[Accepted]()
+    near = End()
+    bound.listen(come.put_nowait)
+    await asyncio.get_running_loop().create_connection(lambda: near, HOST, bound.port)
+    (await come.get()).close()
+    await near.until(lambda end: "lost" in end.said)
+    bound.close()
 
 
-def test_an_address_has_one_owner_and_is_free_when_that_gives_it_up(run):
-    async def main():
-        network = loop_network()
-        bound = network.bind(HOST, 0)
-        bound.listen(lambda _connection: None)
-        for host in (HOST, "0.0.0.0"):
-            with pytest.raises(OSError, match="already in use"):
-                network.bind(host, bound.port)
-        other = network.bind(HOST, 0)
-        assert other.port != bound.port
-        other.close()
-        bound.close()
-        again = network.bind(HOST, bound.port)
-        assert again.port == bound.port
-        again.close()
-
-    run(main)
+async def test_an_address_has_one_owner_and_is_free_when_that_gives_it_up():
+    network = loop_network()
+    bound = network.bind(HOST, 0)
+    bound.listen(lambda _connection: None)
+    for host in (HOST, "0.0.0.0"):
+        with pytest.raises(OSError, match="already in use"):
+            network.bind(host, bound.port)
+    other = network.bind(HOST, 0)
+    assert other.port != bound.port
+    other.close()
+    bound.close()
+    again = network.bind(HOST, bound.port)
+    assert again.port == bound.port
+    again.close()
 
 
-def test_nobody_is_reached_where_nobody_listens(run):
-    async def main():
-        network, loop = loop_network(), asyncio.get_running_loop()
-        bound = network.bind(HOST, 0)
-        with pytest.raises(ConnectionRefusedError):
-            await loop.create_connection(End, HOST, bound.port)
-        bound.close()
-        with pytest.raises(ConnectionRefusedError):
-            await loop.create_connection(End, HOST, bound.port)
-
-    run(main)
+async def test_nobody_is_reached_where_nobody_listens():
+    network, loop = loop_network(), asyncio.get_running_loop()
+    bound = network.bind(HOST, 0)
+    with pytest.raises(ConnectionRefusedError):
+        await loop.create_connection(End, HOST, bound.port)
+    bound.close()
+    with pytest.raises(ConnectionRefusedError):
+        await loop.create_connection(End, HOST, bound.port)
 
 
-def test_an_address_of_all_interfaces_is_reached_by_each(run):
-    async def main():
-        bound, near, far, _ = await pair("0.0.0.0")
+async def test_an_address_of_all_interfaces_is_reached_by_each():
+    async with pair("0.0.0.0") as (near, far, _):
         near.transport.write(b"x")
         await far.until(lambda end: end.received)
-        near.transport.close()
-        await far.until(lambda end: "lost" in end.said)
-        bound.close()
-
-    run(main)
 
 
 def test_on_the_way_to_this_machine_the_address_is_loopback():

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import struct
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -82,18 +83,34 @@ ANSWERS = {
 }
 
 
+@asynccontextmanager
+async def serving(dispatcher, clock=None, **more):
+    """A server, its address, and channels to it."""
+    clock = clock or SystemClock()
+    server = Server(dispatcher, clock, **more)
+    port = await server.start("127.0.0.1", 0)
+    channels = Channels(
+        SystemClock(), on_request=lambda command, _: Answer(0, body=command.body + b"-pong")
+    )
+    yield server, f"127.0.0.1:{port}", channels
+    await channels.close()
+    await server.close()
+
+
 @pytest.fixture
 async def net():
     dispatcher = answering(ANSWERS)
-    clock = SystemClock()
-    server = Server(dispatcher, clock)
-    port = await server.start("127.0.0.1", 0)
-    channels = Channels(
-        clock, on_request=lambda command, _: Answer(0, body=command.body + b"-pong")
-    )
-    yield server, f"127.0.0.1:{port}", channels, dispatcher
-    await channels.close()
-    await server.close()
+    async with serving(dispatcher) as (server, address, channels):
+        yield server, address, channels, dispatcher
+
+
+@asynccontextmanager
+async def connected(address, **more):
+    """A plain connection."""
+    host, port = address.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port), **more)
+    yield reader, writer
+    writer.close()
 
 
 @pytest.mark.parametrize("kind", [JSON, ROCKETMQ])
@@ -251,27 +268,25 @@ async def test_an_answer_to_a_server_that_fits_no_frame_is_an_error_answer(net):
 
 async def test_a_oneway_request_is_not_answered(net):
     _, address, _, _ = net
-    reader, writer = await asyncio.open_connection(*address.split(":"))
-    writer.write(encode_command(Command(ECHO, flag=2, opaque=1)))
-    writer.write(encode_command(Command(ECHO, opaque=2, body=b"second")))
-    answer = await asyncio.wait_for(reader.read(4096), 2)
-    assert b'"opaque":2' in answer
-    assert b'"opaque":1' not in answer
-    writer.close()
+    async with connected(address) as (reader, writer):
+        writer.write(encode_command(Command(ECHO, flag=2, opaque=1)))
+        writer.write(encode_command(Command(ECHO, opaque=2, body=b"second")))
+        answer = await asyncio.wait_for(reader.read(4096), 2)
+        assert b'"opaque":2' in answer
+        assert b'"opaque":1' not in answer
 
 
 async def test_an_unreadable_frame_is_answered_and_the_connection_lives(net):
     server, address, _, _ = net
-    reader, writer = await asyncio.open_connection(*address.split(":"))
-    header = b'{"code":"no number","opaque":5}'
-    writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
-    answer = await asyncio.wait_for(reader.read(4096), 2)
-    assert b'"opaque":5' in answer
-    assert b"unreadable frame" in answer
-    writer.write(encode_command(Command(ECHO, opaque=6)))
-    assert b'"opaque":6' in await asyncio.wait_for(reader.read(4096), 2)
-    assert server.bad_frames == 1
-    writer.close()
+    async with connected(address) as (reader, writer):
+        header = b'{"code":"no number","opaque":5}'
+        writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
+        answer = await asyncio.wait_for(reader.read(4096), 2)
+        assert b'"opaque":5' in answer
+        assert b"unreadable frame" in answer
+        writer.write(encode_command(Command(ECHO, opaque=6)))
+        assert b'"opaque":6' in await asyncio.wait_for(reader.read(4096), 2)
+        assert server.bad_frames == 1
 
 
 @pytest.mark.parametrize("flag", [1, 2, 3], ids=["answer", "one-way request", "one-way answer"])
@@ -279,18 +294,17 @@ async def test_an_unreadable_frame_is_answered_and_the_connection_lives(net):
 async def test_an_unreadable_answer_or_oneway_request_is_not_answered(net, flag, is_json):
     """Its sender would take that for the answer to a request of its own with the same number."""
     server, address, _, _ = net
-    reader, writer = await asyncio.open_connection(*address.split(":"))
-    header = b'{"code":"no number","flag":%d,"opaque":5}' % flag
-    if not is_json:
-        header = struct.pack(">hbhiii", 10, 0, 479, 5, flag, 1000)
-    kind = 0 if is_json else 1
-    writer.write(struct.pack(">II", 4 + len(header), kind << 24 | len(header)) + header)
-    writer.write(encode_command(Command(ECHO, opaque=6)))
-    answer = await asyncio.wait_for(reader.read(4096), 2)
-    assert b'"opaque":6' in answer
-    assert b'"opaque":5' not in answer
-    assert server.bad_frames == 1
-    writer.close()
+    async with connected(address) as (reader, writer):
+        header = b'{"code":"no number","flag":%d,"opaque":5}' % flag
+        if not is_json:
+            header = struct.pack(">hbhiii", 10, 0, 479, 5, flag, 1000)
+        kind = 0 if is_json else 1
+        writer.write(struct.pack(">II", 4 + len(header), kind << 24 | len(header)) + header)
+        writer.write(encode_command(Command(ECHO, opaque=6)))
+        answer = await asyncio.wait_for(reader.read(4096), 2)
+        assert b'"opaque":6' in answer
+        assert b'"opaque":5' not in answer
+        assert server.bad_frames == 1
 
 
 async def test_an_unreadable_answer_fails_the_request_that_waits_for_it():
@@ -331,76 +345,70 @@ async def test_a_server_s_request_fails_at_once_if_its_answer_is_unreadable(net)
             return Answer(0, str(error))
 
     dispatcher.serve(table_of(ANSWERS | {9100: ask}))
-    reader, writer = await asyncio.open_connection(*address.split(":"))
-    writer.write(encode_command(Command(9100, opaque=77)))
-    ((_, _, number, *_),) = Connection().receive_data(
-        await asyncio.wait_for(reader.read(4096), 2)
-    )
-    header = b'{"code":"x","flag":1,"opaque":%d}' % number
-    writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
-    assert b'"opaque":77' in await asyncio.wait_for(reader.read(4096), 10)
-    writer.close()
+    async with connected(address) as (reader, writer):
+        writer.write(encode_command(Command(9100, opaque=77)))
+        ((_, _, number, *_),) = Connection().receive_data(
+            await asyncio.wait_for(reader.read(4096), 2)
+        )
+        header = b'{"code":"x","flag":1,"opaque":%d}' % number
+        writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
+        assert b'"opaque":77' in await asyncio.wait_for(reader.read(4096), 10)
 
 
 async def test_an_oversized_frame_closes_only_its_connection(net):
     _, address, channels, _ = net
-    reader, writer = await asyncio.open_connection(*address.split(":"))
-    writer.write(struct.pack(">II", FRAME_SIZE_MAX + 1, 10))
-    assert await asyncio.wait_for(reader.read(), 2) == b""
-    assert (await channels.call(address, Command(ECHO))).code == 0
-    writer.close()
+    async with connected(address) as (reader, writer):
+        writer.write(struct.pack(">II", FRAME_SIZE_MAX + 1, 10))
+        assert await asyncio.wait_for(reader.read(), 2) == b""
+        assert (await channels.call(address, Command(ECHO))).code == 0
 
 
 async def test_half_received_frames_have_a_common_bound():
-    server = Server(Dispatcher(), SystemClock(), partial_size_max=100_000)
-    port = await server.start("127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(struct.pack(">II", 1_000_000, 10) + bytes(500_000))
-    with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-        await asyncio.wait_for(reader.readexactly(1), 2)
-    writer.close()
-    await server.close()
+    async with (
+        serving(Dispatcher(), partial_size_max=100_000) as (_, address, _channels),
+        connected(address) as (reader, writer),
+    ):
+        writer.write(struct.pack(">II", 1_000_000, 10) + bytes(500_000))
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await asyncio.wait_for(reader.readexactly(1), 2)
 
 
 async def test_a_frame_that_does_not_get_on_ends_its_connection_and_a_slow_one_does_not():
     clock = HandClock()
-    server = Server(Dispatcher(), clock)
-    port = await server.start("127.0.0.1", 0)
     begin = struct.pack(">II", 1_000_000, 10) + bytes(1000)
-    stuck, stuck_writer = await asyncio.open_connection("127.0.0.1", port)
-    slow, slow_writer = await asyncio.open_connection("127.0.0.1", port)
-    stuck_writer.write(begin)
-    slow_writer.write(begin)
-    for _ in range(3):
-        slow_writer.write(bytes(5000))
-        await asyncio.sleep(0.05)
-        clock.turn(10)
-        server.close_silent()
-    assert await asyncio.wait_for(stuck.read(), 5) == b""
-    assert len(server.peers) == 1
-    assert not slow.at_eof()
-    stuck_writer.close()
-    slow_writer.close()
-    await server.close()
+    async with (
+        serving(Dispatcher(), clock) as (server, address, _),
+        connected(address) as (stuck, stuck_writer),
+        connected(address) as (slow, slow_writer),
+    ):
+        stuck_writer.write(begin)
+        slow_writer.write(begin)
+        for _ in range(3):
+            slow_writer.write(bytes(5000))
+            await asyncio.sleep(0.05)
+            clock.turn(10)
+            server.close_silent()
+        assert await asyncio.wait_for(stuck.read(), 5) == b""
+        assert len(server.peers) == 1
+        assert not slow.at_eof()
 
 
 async def test_of_half_frames_the_one_that_waits_longest_goes_and_not_the_last():
     clock = HandClock()
-    server = Server(Dispatcher(), clock, partial_size_max=300_000)
-    port = await server.start("127.0.0.1", 0)
-    opened = []
-    for size in (200_000, 60_000, 80_000):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(struct.pack(">II", 1_000_000, 10) + bytes(size))
-        await asyncio.sleep(0.05)
-        clock.turn(5)
-        opened.append((reader, writer))
-    with contextlib.suppress(ConnectionError):
-        assert await asyncio.wait_for(opened[0][0].read(), 5) == b""
-    assert len(server.peers) == 2
-    for _, writer in opened:
-        writer.close()
-    await server.close()
+    async with (
+        serving(Dispatcher(), clock, partial_size_max=300_000) as (server, address, _),
+        AsyncExitStack() as opened,
+    ):
+        readers = []
+        for size in (200_000, 60_000, 80_000):
+            reader, writer = await opened.enter_async_context(connected(address))
+            writer.write(struct.pack(">II", 1_000_000, 10) + bytes(size))
+            await asyncio.sleep(0.05)
+            clock.turn(5)
+            readers.append(reader)
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(readers[0].read(), 5) == b""
+        assert len(server.peers) == 2
 
 
 async def test_a_peer_that_does_not_read_is_not_read():
@@ -411,21 +419,20 @@ async def test_a_peer_that_does_not_read_is_not_read():
         handled += 1
         return Answer(0, body=bytes(100_000))
 
-    server = Server(answering({1: big}), SystemClock())
-    port = await server.start("127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
     requests = 2000
-    for opaque in range(requests):
-        writer.write(encode_command(Command(1, opaque=opaque)))
-    for _ in range(100):
-        await asyncio.sleep(0.002)
-    assert handled < requests / 2
-    received = 0
-    while received < requests * 100_000:
-        received += len(await asyncio.wait_for(reader.read(1 << 20), 5))
-    assert handled == requests
-    writer.close()
-    await server.close()
+    async with (
+        serving(answering({1: big})) as (_, address, _channels),
+        connected(address) as (reader, writer),
+    ):
+        for opaque in range(requests):
+            writer.write(encode_command(Command(1, opaque=opaque)))
+        for _ in range(100):
+            await asyncio.sleep(0.002)
+        assert handled < requests / 2
+        received = 0
+        while received < requests * 100_000:
+            received += len(await asyncio.wait_for(reader.read(1 << 20), 5))
+        assert handled == requests
 
 
 async def test_a_peer_with_too_many_unanswered_requests_is_told_to_wait():
@@ -435,22 +442,18 @@ async def test_a_peer_with_too_many_unanswered_requests_is_told_to_wait():
         yield from called_back(waits.append)
         return Answer()
 
-    server = Server(answering({1: slow}), SystemClock())
-    port = await server.start("127.0.0.1", 0)
-    channels = Channels(SystemClock())
-    channel = await channels.get(f"127.0.0.1:{port}")
-    waiting = [
-        channel.start_call(Command(1), timeout_ms=20_000) for _ in range(PENDING_MAX + 10)
-    ]
-    refused = await asyncio.gather(*waiting[PENDING_MAX:])
-    assert {answer.code for answer in refused} == {ResponseCode.SYSTEM_BUSY}
-    for done in waits:
-        done(None, None)
-    answers = await asyncio.gather(*waiting[:PENDING_MAX])
-    assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
-    assert (await channel.start_call(Command(2), timeout_ms=5000)).code == NOT_SUPPORTED
-    await channels.close()
-    await server.close()
+    async with serving(answering({1: slow})) as (_, address, channels):
+        channel = await channels.get(address)
+        waiting = [
+            channel.start_call(Command(1), timeout_ms=20_000) for _ in range(PENDING_MAX + 10)
+        ]
+        refused = await asyncio.gather(*waiting[PENDING_MAX:])
+        assert {answer.code for answer in refused} == {ResponseCode.SYSTEM_BUSY}
+        for done in waits:
+            done(None, None)
+        answers = await asyncio.gather(*waiting[:PENDING_MAX])
+        assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
+        assert (await channel.start_call(Command(2), timeout_ms=5000)).code == NOT_SUPPORTED
 
 
 async def test_waiting_requests_are_bounded_in_bytes_and_others_are_served():
@@ -460,22 +463,20 @@ async def test_waiting_requests_are_bounded_in_bytes_and_others_are_served():
         yield from called_back(waits.append)
         return Answer()
 
-    server = Server(answering({1: slow, ECHO: ANSWERS[ECHO]}), SystemClock())
-    port = await server.start("127.0.0.1", 0)
-    channels, others = Channels(SystemClock()), Channels(SystemClock())
-    channel = await channels.get(f"127.0.0.1:{port}")
-    large = bytes(15 << 20)
-    held = [channel.start_call(Command(1, body=large), timeout_ms=20_000) for _ in range(3)]
-    refused = await channel.start_call(Command(1, body=b"small"), timeout_ms=20_000)
-    assert (refused.code, len(waits)) == (ResponseCode.SYSTEM_BUSY, 3)
-    other = await others.get(f"127.0.0.1:{port}")
-    assert (await other.start_call(Command(ECHO), timeout_ms=5000)).code == 0
-    for done in waits:
-        done(None, None)
-    assert {answer.code for answer in await asyncio.gather(*held)} == {0}
-    assert (await channel.start_call(Command(ECHO), timeout_ms=5000)).code == 0
-    for each in (channels, others, server):
-        await each.close()
+    table = answering({1: slow, ECHO: ANSWERS[ECHO]})
+    async with serving(table) as (_, address, channels):
+        others = Channels(SystemClock())
+        channel = await channels.get(address)
+        large = bytes(15 << 20)
+        held = [channel.start_call(Command(1, body=large), timeout_ms=20_000) for _ in range(3)]
+        refused = await channel.start_call(Command(1, body=b"small"), timeout_ms=20_000)
+        assert (refused.code, len(waits)) == (ResponseCode.SYSTEM_BUSY, 3)
+        assert (await others.call(address, Command(ECHO), timeout_ms=5000)).code == 0
+        for done in waits:
+            done(None, None)
+        assert {answer.code for answer in await asyncio.gather(*held)} == {0}
+        assert (await channel.start_call(Command(ECHO), timeout_ms=5000)).code == 0
+        await others.close()
 
 
 async def test_a_request_runs_to_its_end_when_its_connection_is_gone():
@@ -488,17 +489,14 @@ async def test_a_request_runs_to_its_end_when_its_connection_is_gone():
         ended.append(peer.is_closed)
         return Answer()
 
-    server = Server(answering({1: change}), SystemClock())
-    port = await server.start("127.0.0.1", 0)
-    _, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(encode_command(Command(1)))
-    await eventually(lambda: waits)
-    writer.close()
-    await eventually(lambda: not server.peers)
-    (done,) = waits
-    done(None, None)
-    assert ended == [True]
-    await server.close()
+    async with serving(answering({1: change})) as (server, address, _):
+        async with connected(address) as (_, writer):
+            writer.write(encode_command(Command(1)))
+            await eventually(lambda: waits)
+        await eventually(lambda: not server.peers)
+        (done,) = waits
+        done(None, None)
+        assert ended == [True]
 
 
 async def test_a_closing_server_stops_requests_that_wait_and_lets_threads_end():
@@ -514,16 +512,13 @@ async def test_a_closing_server_stops_requests_that_wait_and_lets_threads_end():
         yield from elsewhere(lambda: ends.append("worked"))
         ends.append("never")
 
-    server = Server(answering({1: slow, 2: work, ECHO: ANSWERS[ECHO]}), SystemClock())
-    port = await server.start("127.0.0.1", 0)
-    channels = Channels(SystemClock())
-    channel = await channels.get(f"127.0.0.1:{port}")
-    channel.oneway(Command(1))
-    assert (await channel.start_call(Command(ECHO), timeout_ms=5000)).code == 0
-    channel.oneway(Command(2))
-    await asyncio.gather(channel.start_call(Command(ECHO), timeout_ms=5000))
-    await channels.close()
-    await server.close()
+    table = answering({1: slow, 2: work, ECHO: ANSWERS[ECHO]})
+    async with serving(table) as (_, address, channels):
+        channel = await channels.get(address)
+        channel.oneway(Command(1))
+        assert (await channel.start_call(Command(ECHO), timeout_ms=5000)).code == 0
+        channel.oneway(Command(2))
+        await asyncio.gather(channel.start_call(Command(ECHO), timeout_ms=5000))
     assert "stopped" in ends
     assert "worked" in ends
 
@@ -550,27 +545,24 @@ async def test_a_peer_that_has_gone_is_not_asked(net):
 
 async def test_a_silent_connection_is_closed_and_a_speaking_one_is_not():
     clock = HandClock()
-    server = Server(Dispatcher(), clock)
-    port = await server.start("127.0.0.1", 0)
-    silent, silent_writer = await asyncio.open_connection("127.0.0.1", port)
-    channels = Channels(SystemClock())
-    for _ in range(4):
-        await channels.call(f"127.0.0.1:{port}", Command(1))
-        clock.turn(40)
-        server.close_silent()
-    assert await asyncio.wait_for(silent.read(), 5) == b""
-    assert channels.open_addresses() == [f"127.0.0.1:{port}"]
-    silent_writer.close()
-    await channels.close()
-    await server.close()
+    async with (
+        serving(Dispatcher(), clock) as (server, address, channels),
+        connected(address) as (silent, _),
+    ):
+        for _ in range(4):
+            await channels.call(address, Command(1))
+            clock.turn(40)
+            server.close_silent()
+        assert await asyncio.wait_for(silent.read(), 5) == b""
+        assert channels.open_addresses() == [address]
 
 
 async def test_answers_come_whole_and_in_order_however_slowly_they_are_read():
     longer = answering({ECHO: lambda command, _: Answer(0, body=bytes(command.body) * 1000)})
-    server = Server(longer, SystemClock())
-    port = await server.start("127.0.0.1", 0)
-    try:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+    async with (
+        serving(longer) as (_, address, _channels),
+        connected(address, limit=1) as (reader, writer),
+    ):
         for number in range(60):  # 24 MB of answers: more than the sockets hold.
             body = b"%04d" % number * 100
             writer.write(encode_command(Command(ECHO, opaque=number, body=body)))
@@ -580,9 +572,6 @@ async def test_answers_come_whole_and_in_order_however_slowly_they_are_read():
             (size,) = struct.unpack(">I", await reader.readexactly(4))
             answer = await reader.readexactly(size)
             assert answer.endswith(b"%04d" % number * 100_000), number
-        writer.close()
-    finally:
-        await server.close()
 
 
 async def test_a_peer_that_vanished_with_its_answer_pending_hurts_nobody(net):
