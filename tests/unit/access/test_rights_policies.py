@@ -128,50 +128,34 @@ def topic(name, actions=PUB):
     return Access(Resource.TOPIC, name, actions)
 
 
+def allow(resource):
+    return entry(resource, "Pub")
+
+
+def deny(resource):
+    return entry(resource, "Pub", decision="Deny")
+
+
 @pytest.mark.parametrize(
     ("entries", "access", "is_allowed"),
     [
         # The most exact counts.
-        (
-            [entry("Topic:*", "Pub"), entry("Topic:a", "Pub", decision="Deny")],
-            topic("a"),
-            False,
-        ),
-        ([entry("Topic:*", "Pub", decision="Deny"), entry("Topic:a", "Pub")], topic("a"), True),
-        (
-            [entry("Topic:a*", "Pub", decision="Deny"), entry("Topic:ab*", "Pub")],
-            topic("abc"),
-            True,
-        ),
-        (
-            [entry("Topic:a*", "Pub"), entry("Topic:ab*", "Pub", decision="Deny")],
-            topic("abc"),
-            False,
-        ),
-        (
-            [entry("Topic:ab*", "Pub", decision="Deny"), entry("Topic:abc", "Pub")],
-            topic("abc"),
-            True,
-        ),
-        ([entry("*", "All"), entry("Topic:*", "Pub", decision="Deny")], topic("a"), False),
+        ([allow("Topic:*"), deny("Topic:a")], topic("a"), False),
+        ([deny("Topic:*"), allow("Topic:a")], topic("a"), True),
+        ([deny("Topic:a*"), allow("Topic:ab*")], topic("abc"), True),
+        ([allow("Topic:a*"), deny("Topic:ab*")], topic("abc"), False),
+        ([deny("Topic:ab*"), allow("Topic:abc")], topic("abc"), True),
+        ([entry("*", "All"), deny("Topic:*")], topic("a"), False),
         # Of one level what denies.
-        (
-            [entry("Topic:a", "Pub"), entry("topic:a", "Pub", decision="Deny")],
-            topic("a"),
-            False,
-        ),
-        (
-            [entry("topic:a", "Pub", decision="Deny"), entry("Topic:a", "Pub")],
-            topic("a"),
-            False,
-        ),
+        ([allow("Topic:a"), deny("topic:a")], topic("a"), False),
+        ([deny("topic:a"), allow("Topic:a")], topic("a"), False),
         # Actions: any of those that are asked for.
         ([entry("Topic:a", "Get")], topic("a", EITHER), True),
-        ([entry("Topic:a", "Pub")], topic("a", EITHER), False),
+        ([allow("Topic:a")], topic("a", EITHER), False),
         ([entry("Topic:a", "All")], topic("a", EITHER), True),
         # Kinds and names.
         ([entry("Group:a", "All")], topic("a"), False),
-        ([entry("Topic:a", "Pub")], topic("ab"), False),
+        ([allow("Topic:a")], topic("ab"), False),
         ([entry("*", "All")], topic("a"), True),
         ([], topic("a"), False),
         # All of a kind: what allows all, and what denies one.
@@ -191,7 +175,7 @@ def test_of_entries_that_fit_the_most_exact_counts_and_of_two_the_one_that_denie
 
 
 def test_the_default_policy_is_asked_where_nothing_of_the_custom_one_fits():
-    both = policies(entry("Topic:a", "Pub", decision="Deny"), default=[entry("Topic:*", "Pub")])
+    both = policies(deny("Topic:a"), default=[entry("Topic:*", "Pub")])
     assert not both.may(topic("a"), NEAR)
     assert both.may(topic("b"), NEAR)
 
@@ -307,7 +291,7 @@ def test_a_change_counts_for_what_was_decided_before(tmp_path):
     mine = signed(request(rule, kinds, form))
     found = with_user(tmp_path, policies(entry("Topic:topic-b", "Pub")))
     assert passes(rule, mine, found)
-    found.put_policies("somebody", policies(entry("Topic:topic-b", "Pub", decision="Deny")))
+    found.put_policies("somebody", policies(deny("Topic:topic-b")))
     assert not passes(rule, mine, found)
     saved = json.loads((tmp_path / "auth.json").read_text())
     assert saved["acls"][0]["policies"][0]["entries"][0]["decision"] == "Deny"

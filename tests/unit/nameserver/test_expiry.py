@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from cometmq.nameserver.expiry import Expiry
-from cometmq.nameserver.routes import SILENCE_MS_MAX, BrokerKey, RouteTable
-from tests.support.hand_clock import HandClock
+from cometmq.nameserver.routes import SILENCE_MS_MAX, BrokerKey
 from tests.unit.nameserver.brokers import CLUSTER, Wire, header, topics
-
-
-@pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
-
-
-@pytest.fixture
-def table(clock) -> RouteTable:
-    return RouteTable(clock)
 
 
 def test_a_broker_that_was_silent_for_120_s_leaves_and_its_connection_is_closed(table, clock):

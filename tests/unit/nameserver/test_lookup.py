@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from cometmq.codec.bodies.register import RegisterBrokerBody
 from cometmq.model.flags import TOPIC_UNIT, TOPIC_UNIT_SUB
 from cometmq.nameserver import lookup
 from cometmq.nameserver.routes import BrokerKey, RouteTable
-from tests.support.hand_clock import HandClock
 from tests.unit.nameserver.brokers import CLUSTER, Wire, header, route, topics
-
-
-@pytest.fixture
-def table() -> RouteTable:
-    return RouteTable(HandClock())
 
 
 def routed(table: RouteTable, topic: str, **options) -> dict[int, str]:

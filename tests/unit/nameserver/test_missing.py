@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.nameserver.expiry import Expiry
 from cometmq.nameserver.lookup import find_route
 from cometmq.nameserver.missing import BYTES_MAX, ORDERLY_SECONDS, MissingBrokers
 from cometmq.nameserver.routes import BrokerKey, RouteTable
-from tests.support.hand_clock import HandClock
 from tests.unit.nameserver.brokers import CLUSTER, Wire, header, topics
-
-
-@pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
-
-
-@pytest.fixture
-def table(clock) -> RouteTable:
-    return RouteTable(clock)
 
 
 def missing(table: RouteTable) -> dict[str, dict[str, int]]:

@@ -13,15 +13,9 @@ from cometmq.model.errors import RequestError
 from cometmq.model.route import QueueData
 from cometmq.nameserver.lookup import find_route
 from cometmq.nameserver.routes import BrokerKey, RouteTable
-from tests.support.hand_clock import HandClock
 from tests.unit.nameserver.brokers import CLUSTER, Wire, header, route, topics
 
 MASTER, SLAVE = "10.0.0.1:10911", "10.0.0.2:10911"
-
-
-@pytest.fixture
-def table() -> RouteTable:
-    return RouteTable(HandClock())
 
 
 def addresses(table: RouteTable, name: str = "broker-a") -> dict[int, str]:
