@@ -78,13 +78,6 @@ async def test_the_end_and_a_little_beyond_it_are_committed(tables, committed):
     assert committed.commit(UpdateConsumerOffset("g", "orders", 0, 1 + BEYOND_MAX))
 
 
-async def test_a_commit_of_before_a_reset_is_not_kept(tables, committed):
-    put(tables.store, b"a", b"b")
-    tables.offsets.reset("g", "orders", 0, offset=0)
-    assert not committed.commit(UpdateConsumerOffset("g", "orders", 0, 2))
-    assert found(tables, committed, QueryConsumerOffset("g", "orders", 0)) == 0
-
-
 async def test_a_queue_has_a_beginning_an_end_and_times(tables, bounds):
     queue = QueueRequest("orders", 0)
     begun_ms = tables.world.clock.now_ms()

@@ -63,17 +63,6 @@ class Delays:
         return Delays(**self.broker.killed(), **more)
 
 
-def test_it_comes_when_it_is_due_and_not_before():
-    delays = Delays()
-    delays.send(b"later", 2)
-    delays.broker.world.pass_time(4.999)
-    assert delays.orders() == []
-    delays.broker.world.pass_time(0.101)
-    (record,) = delays.broker.records("Orders", 1)
-    assert (record.body, record.flag) == (b"later", 7)
-    assert record.properties()["DELAY"] == "2"  # Java's keeps it, too.
-
-
 @pytest.mark.parametrize(("is_steady", "looks"), [(True, 2), (False, 1900)])
 def test_it_sleeps_until_the_next_one_is_due_where_nobody_sets_the_clock(is_steady, looks):
     delays = Delays(clock=HandClock(is_steady=is_steady))

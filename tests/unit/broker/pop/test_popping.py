@@ -1,4 +1,4 @@
-"""Pop as services: handed out, waited for, acknowledged, hidden for longer and shown; values in, values out."""
+"""Pop as services: what waits and what is read elsewhere (the rest: test_pop.py); values in, values out."""
 
 from __future__ import annotations
 
@@ -8,30 +8,22 @@ from random import Random
 import pytest
 
 from cometmq.broker.pop import waiting
-from cometmq.broker.pop.acks import Acks, ChangedTime
 from cometmq.broker.pop.group_offsets import GroupOffsets
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import Orders
-from cometmq.broker.pop.peeking import Peeking
 from cometmq.broker.pop.popping import NoticeResult, Popping, PopResult
 from cometmq.broker.pop.reading import PopReader
 from cometmq.broker.pop.revive import Revive
 from cometmq.broker.pop.waiting import PopLongPolls
-from cometmq.codec.bodies.batch_ack import BatchAck
 from cometmq.codec.headers.pop import (
     FROM_MAX,
     FROM_MIN,
-    AckRequest,
-    ChangeInvisibleTimeRequest,
     NotificationRequest,
-    PeekRequest,
     PollingInfoRequest,
     PopRequest,
 )
-from cometmq.codec.receipt import ORDER_QUEUE, Receipt
 from cometmq.codec.record import decode_records
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import RequestError
 from cometmq.steps.steps import elsewhere
 from cometmq.store.real_disk import RealDisk
 from tests.support.hand_clock import HandClock
@@ -60,8 +52,6 @@ class Bench:
             check_points=self.check_points,
             orders=orders,
         )
-        self.acks = Acks(parts, journal=self.journal, orders=orders, waiting=self.waiting)
-        self.peeking = Peeking(parts, self.popping, reader, offsets, Random(1))
         self.revive = Revive(parts, journal=self.journal, waiting=self.waiting)
         parts.store.on_arrival = parts.polls.arrived
 
@@ -104,36 +94,9 @@ def bodies(result: PopResult) -> list[bytes]:
     return [record.body for record in decode_records(b"".join(result.records))]
 
 
-def handle(result: PopResult, offset: int = 0) -> str:
-    """The handle of a message of queue 0, as a client makes it."""
-    ((kind, queue_id, start),) = result.starts
-    times = (result.pop_time_ms, result.invisible_ms)
-    return str(Receipt(start, *times, result.revive_queue, kind, "broker-a", queue_id, offset))
-
-
-def ack_of(result: PopResult, offset: int = 0) -> AckRequest:
-    return AckRequest("g", "orders", 0, handle(result, offset), offset)
-
-
 @pytest.fixture
 async def bench(tables) -> Bench:
     return Bench(tables)
-
-
-async def test_messages_are_handed_out_once_while_they_are_hidden(bench):
-    bench.send(b"1", b"2", b"3")
-    first = bench.popped(max_msg_nums=2)
-    assert (first.code, bodies(first), first.left) == (
-        ResponseCode.SUCCESS, [b"1", b"2"], 1,
-    )  # fmt: skip
-    assert (first.starts, first.offsets) == ([("0", 0, 0)], [("0", 0, [0, 1])])
-    assert (first.pop_time_ms, first.invisible_ms) == (bench.clock.now_ms(), 60_000)
-    assert first.order_counts is None
-    assert bodies(bench.popped()) == [b"3"]
-    nothing = bench.popped()
-    assert (nothing.code, nothing.records, nothing.starts) == (
-        ResponseCode.POLLING_TIMEOUT, [], [],
-    )  # fmt: skip
 
 
 async def test_a_pop_that_waits_is_answered_by_a_message(bench):
@@ -232,23 +195,6 @@ async def test_more_than_may_wait_are_told_so(tables, monkeypatch):
     assert callers[2].answers[0].code == ResponseCode.POLLING_FULL
 
 
-@pytest.mark.parametrize(
-    ("more", "code"),
-    [
-        ({"topic": "nothing"}, ResponseCode.TOPIC_NOT_EXIST),
-        ({"queue_id": 2}, ResponseCode.INVALID_PARAMETER),
-        ({"max_msg_nums": 33}, ResponseCode.INVALID_PARAMETER),
-        ({"invisible_time": 0}, ResponseCode.INVALID_PARAMETER),
-        ({"exp_type": "SQL92", "exp": "a >"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
-        ({"born_time": 1, "poll_time": 1}, ResponseCode.POLLING_TIMEOUT),
-    ],
-)
-async def test_a_pop_that_may_not_be_done_is_refused(bench, more, code):
-    (error,) = bench.pop(**more).answers
-    assert isinstance(error, RequestError)
-    assert error.code == code
-
-
 # --- is there something to pop?
 
 
@@ -271,90 +217,3 @@ async def test_a_notification_waits_for_a_message_or_its_time(bench):
 
 
 # --- acknowledged, or not
-
-
-async def test_what_is_acknowledged_does_not_come_again_and_the_rest_does(bench):
-    bench.send(b"1", b"2")
-    first = bench.popped(invisible_time=1_000)
-    bench.acks.ack(ack_of(first, 0))
-    waits = bench.pop(poll_time=20_000)
-    bench.pass_time(0.9)
-    assert waits.answers == []
-    bench.pass_time(0.2)
-    (again,) = waits.answers
-    (record,) = decode_records(b"".join(again.records))
-    assert (record.body, record.topic, record.reconsume_times) == (b"2", "orders", 1)
-
-
-async def test_a_batch_acknowledges_what_it_names(bench):
-    bench.send(b"1", b"2", b"3")
-    first = bench.popped()
-    ack = BatchAck(
-        "g", "orders", "0", 0, 0, first.revive_queue, first.pop_time_ms, 60_000, (0, 2)
-    )
-    bench.acks.batch_ack([ack])
-    (point,) = bench.check_points._by_key.values()
-    assert point.left() == (1,)
-    with pytest.raises(RequestError) as refused:
-        bench.acks.batch_ack([])
-    assert refused.value.code == ResponseCode.NO_MESSAGE
-
-
-async def test_a_message_is_hidden_for_longer_under_another_handle(bench):
-    bench.send(b"1")
-    first = bench.popped(invisible_time=1_000)
-    bench.clock.turn(0.5)
-    request = ChangeInvisibleTimeRequest("g", "orders", 0, handle(first), 0, 2_000)
-    changed = bench.acks.change_invisible_time(request)
-    assert changed == ChangedTime(bench.clock.now_ms(), 2_000, first.revive_queue)
-    bench.pass_time(1.9)
-    assert bench.popped().records == []
-    bench.pass_time(0.2)
-    assert bodies(bench.popped()) == [b"1"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "code"),
-    [
-        ({"topic": "nothing"}, ResponseCode.TOPIC_NOT_EXIST),
-        ({"queue_id": 9}, ResponseCode.MESSAGE_ILLEGAL),
-        ({"offset": 7}, ResponseCode.NO_MESSAGE),
-        ({"extra_info": "x y"}, ResponseCode.INVALID_PARAMETER),
-    ],
-)
-async def test_an_acknowledgement_of_what_cannot_be_is_refused(bench, changes, code):
-    bench.send(b"1")
-    named = {
-        "consumer_group": "g", "topic": "orders", "queue_id": 0,
-        "extra_info": handle(bench.popped()), "offset": 0,
-    }  # fmt: skip
-    with pytest.raises(RequestError) as refused:
-        bench.acks.ack(AckRequest(**{**named, **changes}))
-    assert refused.value.code == code
-    with pytest.raises(RequestError) as refused:
-        bench.acks.change_invisible_time(
-            ChangeInvisibleTimeRequest(**{**named, **changes}, invisible_time=5)
-        )
-    assert refused.value.code == code
-
-
-async def test_a_queue_in_order_is_closed_until_what_was_handed_out_is_acknowledged(bench):
-    bench.send(b"1", b"2")
-    first = bench.popped(order=True, max_msg_nums=1)
-    assert (bodies(first), first.revive_queue) == ([b"1"], ORDER_QUEUE)
-    assert first.order_counts == [("0", "0", 0)]
-    waits = bench.pop(order=True, poll_time=20_000)
-    bench.pass_time(1)
-    assert waits.answers == []
-    bench.acks.ack(ack_of(first))
-    bench.world.settle()
-    assert [bodies(result) for result in waits.answers] == [[b"2"]]
-
-
-async def test_a_peek_shows_what_a_pop_would_give_and_takes_nothing(bench):
-    bench.send(b"1", b"2")
-    shown = bench.world.run(bench.peeking.peek(PeekRequest("g", "orders", -1, 1)))
-    assert (shown.code, bodies(shown), shown.left) == (ResponseCode.SUCCESS, [b"1"], 1)
-    assert bodies(bench.popped()) == [b"1", b"2"]
-    nothing = bench.world.run(bench.peeking.peek(PeekRequest("g", "orders", -1, 1)))
-    assert (nothing.code, nothing.records) == (ResponseCode.PULL_NOT_FOUND, [])

@@ -45,11 +45,6 @@ async def test_a_reply_reaches_who_asked_and_is_kept(tables, replies, asker):
     assert properties["PUSH_REPLY_TIME"] == str(tables.clock.now_ms())
 
 
-async def test_a_reply_without_a_queue_counts_as_of_the_first(replies, asker):
-    result = await run(replies.reply(letter(queue_id=-1), b"yes", HandClientPeer()))
-    assert (result.fault, result.queue_id) == (None, 0)
-
-
 @pytest.mark.parametrize(
     ("answer", "words"),
     [(HandAnswer(1, "no such question"), "no such question"), (ConnectionLost("gone"), "gone")],
@@ -61,12 +56,6 @@ async def test_a_reply_that_did_not_arrive_has_its_reason_and_is_not_kept(
     result = await run(replies.reply(letter(), b"yes", HandClientPeer()))
     assert result.fault == f"push reply message to asker@1 fail: {words}"
     assert tables.store.max_offset == 0
-
-
-async def test_a_reply_to_somebody_who_has_left_is_not_delivered(replies, asker):
-    asker.close()
-    result = await run(replies.reply(letter(), b"yes", HandClientPeer()))
-    assert result.fault == "push reply message fail, channel of <asker@1> not found."
 
 
 @pytest.mark.parametrize(

@@ -148,21 +148,6 @@ def test_two_copies_of_a_retried_send_become_one_message():
     assert done_offsets(life) == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("more", "remark"),
-    [
-        ({"group": "others"}, "The producer group wrong"),
-        ({"place": 7}, "The commit log offset wrong"),
-    ],
-)
-def test_an_end_of_something_else_is_refused_in_javas_words(more, remark):
-    life = begin()
-    half = life.half(1)
-    with pytest.raises(RequestError) as refused:
-        life.end(half, COMMIT, **more)
-    assert (refused.value.code, refused.value.remark) == (ResponseCode.SYSTEM_ERROR, remark)
-
-
 def test_an_end_that_is_not_known_yet_is_told_so():
     life = begin()
     assert "stays open" in (life.end(life.half(1), 0) or "")
