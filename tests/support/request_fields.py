@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+
+from cometmq.codec.properties import encode_properties
+
+_LETTERS = {
+    "producerGroup": "a", "topic": "b", "defaultTopic": "c", "defaultTopicQueueNums": "d",
+    "queueId": "e", "sysFlag": "f", "bornTimestamp": "g", "flag": "h", "properties": "i",
+    "reconsumeTimes": "j", "unitMode": "k", "maxReconsumeTimes": "l", "batch": "m",
+}  # fmt: skip
 
 
 def send_fields(
@@ -26,6 +35,34 @@ def word_send_fields(
         "properties": properties, "reconsumeTimes": 0, "unitMode": "false", "batch": "false",
     }  # fmt: skip
     return _texts(fields | more)
+
+
+def long_fields(
+    topic: str = "Orders",
+    queue_id: int | str = 0,
+    properties: Mapping[str, str] | None = None,
+    **more: object,
+) -> dict[str, str]:
+    """A send in words with these properties, born at a time that is always the same."""
+    text = encode_properties(properties or {}).decode()
+    return word_send_fields(
+        topic, queue_id, text, **{"bornTimestamp": 1_700_000_000_000} | more
+    )
+
+
+def in_letters(fields: Mapping[str, str]) -> dict[str, str]:
+    """The fields of a send in words under their letters."""
+    return {_LETTERS[name]: value for name, value in fields.items()}
+
+
+def short_fields(
+    topic: str = "Orders",
+    queue_id: int | str = 0,
+    properties: Mapping[str, str] | None = None,
+    **more: object,
+) -> dict[str, str]:
+    """`long_fields` in letters; others are given by their words."""
+    return in_letters(long_fields(topic, queue_id, properties, **more))
 
 
 def pull_fields(

@@ -17,6 +17,7 @@ from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.codec.remoting import Command
 from cometmq.kernel import KERNEL
 from cometmq.model.clock import Clock
+from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.group import GroupConfig
 from cometmq.model.topic import TopicConfig
 from cometmq.net.channels import Channels
@@ -24,6 +25,7 @@ from cometmq.net.loop import loop_clock
 from cometmq.net.virtual_loop import VirtualLoop
 from cometmq.store.conf_file import ConfFile
 from tests.support.hand_clock import HandClock
+from tests.support.request_fields import short_fields
 from tests.unit.broker.parts_by_hand import load_tables, parts_by_hand
 
 # The tests of the fast path. A broker without the compiled kernel has none (test_sends.py).
@@ -41,6 +43,46 @@ class Served:
         command = Command(int(code), fields=fields or {}, body=body, **more)
         return await self.channels.call(self.broker.address, command, timeout_ms=20_000)
 
+    async def done(self, code: int, fields=None, body: bytes = b"", **more) -> Command:
+        """Ask for what must succeed."""
+        answer = await self.ask(code, fields, body, **more)
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        return answer
+
+    async def refused(
+        self, with_code: int, words: str, code: int, fields=None, body: bytes = b"", **more
+    ) -> Command:
+        """Ask for what must be refused with a code, and in such words."""
+        answer = await self.ask(code, fields, body, **more)
+        assert answer.code == with_code, answer.remark
+        assert words in (answer.remark or "")
+        return answer
+
+    async def send(
+        self, body: bytes, topic="Orders", queue_id=0, properties=None, **more
+    ) -> Command:
+        """Send a message, which must be stored."""
+        fields = short_fields(topic, queue_id, properties, **more)
+        return await self.done(RequestCode.SEND_MESSAGE_V2, fields, body)
+
+    async def begin(self, code: int, fields=None, body: bytes = b"") -> asyncio.Future[Command]:
+        """Send a request and do not wait for its answer."""
+        channel = await self.channels.get(self.broker.address)
+        command = Command(int(code), fields=fields or {}, body=body)
+        return channel.start_call(command, timeout_ms=30_000)
+
+    def feature(self, attribute: str):
+        """The feature that has it."""
+        (found,) = [each for each in self.broker.role.features if hasattr(each, attribute)]
+        return found
+
+    @property
+    def parts(self) -> Parts:
+        """What the features have in common."""
+        some = [each._parts for each in self.broker.role.features if hasattr(each, "_parts")]
+        assert {id(each) for each in some} == {id(some[0])}
+        return some[0]
+
 
 async def eventually(look, *, seconds: float = 30):
     """Look until the answer is true; give it."""
@@ -56,12 +98,9 @@ async def eventually(look, *, seconds: float = 30):
 
 def put_as_broker(served: Served, topic: str, body: bytes, properties, queue_id: int = 0):
     """Write a message as the broker does, where no client may: one that a Java broker left in the store, say."""
-    (parts,) = {
-        id(each._parts): each._parts
-        for each in served.broker.role.features
-        if hasattr(each, "_parts")
-    }.values()
+    parts = served.parts
     config = parts.topics.get(topic)
+    assert config is not None
     host, now_ms = parts.store.store_host, parts.clock.now_ms()
     message = InnerMessage(config, queue_id, body, properties, born_ms=now_ms, born_host=host)
     return parts.inner.put(message)

@@ -16,7 +16,7 @@ from cometmq.codec.bodies.assignment import (
     encode_assignment_query,
     encode_request_mode,
 )
-from cometmq.codec.bodies.heartbeat import BROADCASTING
+from cometmq.codec.bodies.heartbeat import BROADCASTING, ConsumerPart
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.queue import MessageQueue
 from cometmq.model.shares import allocate_for_pop
@@ -25,31 +25,22 @@ from cometmq.steps.steps import Steps
 from tests.support.hand_clock import HandClock
 from tests.support.steps import run
 from tests.unit.broker.conftest import serve
+from tests.unit.broker.member import beat_of, wishes
 from tests.unit.broker.parts_by_hand import load_tables, parts_by_hand
-from tests.unit.broker.test_sends import short_fields
 
 QUERY, SET = RequestCode.QUERY_ASSIGNMENT, RequestCode.SET_MESSAGE_REQUEST_MODE
 QUEUES = [MessageQueue("Orders", "broker-a", number) for number in range(4)]
 
 
 async def join(served, client_id="c1"):
-    consumer = {
-        "groupName": "g",
-        "subscriptionDataSet": [{"topic": "Orders", "subString": "*"}],
-    }
-    body = {"clientID": client_id, "consumerDataSet": [consumer], "producerDataSet": []}
-    await served.ask(RequestCode.HEART_BEAT, body=json.dumps(body).encode())
-    await served.ask(
-        RequestCode.SEND_MESSAGE_V2,
-        short_fields(properties={"UNIQ_KEY": "K"}),
-        b"makes the topic",
-    )
+    body = beat_of(ConsumerPart("g", wishes("Orders")), client_id=client_id)
+    await served.ask(RequestCode.HEART_BEAT, body=body)
+    await served.send(b"makes the topic", properties={"UNIQ_KEY": "K"})
 
 
 async def ask(served, **more):
     query = AssignmentQuery(**{"topic": "Orders", "group": "g", "client_id": "c1", **more})
-    answer = await served.ask(QUERY, body=encode_assignment_query(query))
-    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    answer = await served.done(QUERY, body=encode_assignment_query(query))
     return decode_assignments(answer.body)
 
 
@@ -72,8 +63,7 @@ async def test_a_mode_is_kept_and_turns_pulls_into_pops(tmp_path):
     config = RequestModeConfig("Orders", "g", POP, 8)
     async with serve(tmp_path) as served:
         await join(served)
-        answer = await served.ask(SET, body=encode_request_mode(config))
-        assert answer.code == ResponseCode.SUCCESS
+        await served.done(SET, body=encode_request_mode(config))
         (only,) = await ask(served)
         assert (only.queue.queue_id, only.mode) == (-1, POP)
     async with serve(tmp_path) as served:

@@ -14,7 +14,6 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from tests.support.request_fields import pull_fields, topic_fields
 from tests.unit.broker.conftest import eventually, serve
 from tests.unit.broker.test_pulls import send
-from tests.unit.broker.test_sends import short_fields
 
 FILE = 16_384
 BODY = b"x" * 3800  # Four fill a log file.
@@ -28,12 +27,7 @@ QUICK: dict[str, Any] = {
 
 async def fill(served, count, topic="Orders"):
     for number in range(count):
-        answer = await served.ask(
-            RequestCode.SEND_MESSAGE_V2,
-            short_fields(topic, properties={"UNIQ_KEY": "K"}),
-            b"%d " % number + BODY,
-        )
-        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        await served.send(b"%d " % number + BODY, topic, properties={"UNIQ_KEY": "K"})
 
 
 def log_files(path: Path) -> list[Path]:
@@ -42,8 +36,7 @@ def log_files(path: Path) -> list[Path]:
 
 async def goes(served, path: Path, start: int) -> bool:
     """Ask for deletion; whether the log begins there now. A checkpoint must have come first."""
-    answer = await served.ask(RequestCode.DELETE_EXPIRED_COMMITLOG)
-    assert answer.code == ResponseCode.SUCCESS
+    await served.done(RequestCode.DELETE_EXPIRED_COMMITLOG)
     return int(log_files(path)[0].name) == start
 
 
@@ -100,11 +93,10 @@ async def test_queues_of_deleted_topics_go_and_empty_directories_with_them(tmp_p
         (queues / "Leftover" / "0").mkdir(parents=True)
         (queues / "Empty").mkdir()
     async with serve(tmp_path / "store", **QUICK) as served:
-        assert (await served.ask(RequestCode.CLEAN_UNUSED_TOPIC)).code == ResponseCode.SUCCESS
+        await served.done(RequestCode.CLEAN_UNUSED_TOPIC)
         assert not (queues / "Leftover").exists()
         assert not (queues / "Empty").exists()
-        answer = await served.ask(RequestCode.PULL_MESSAGE, pull_fields("Kept"))
-        assert answer.code == ResponseCode.SUCCESS
+        await served.done(RequestCode.PULL_MESSAGE, pull_fields("Kept"))
 
 
 async def test_empty_queues_go_only_where_no_topic_reaches_them(tmp_path):
@@ -115,8 +107,7 @@ async def test_empty_queues_go_only_where_no_topic_reaches_them(tmp_path):
         await send(served, 3, topic="Shrunk", queue_id=1)
         await fill(served, 12)
         await make_topic(served, "Shrunk", queues=1)
-        answer = await served.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
-        assert answer.code == ResponseCode.SUCCESS
+        await served.done(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
         stored = served.broker._store
         assert len(stored.queues_of("Shrunk")) == 2
         os.utime(log_files(store)[0], (1, 1))

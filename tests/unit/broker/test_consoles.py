@@ -7,9 +7,6 @@ import pytest
 from cometmq.broker.statistics import statistics
 from cometmq.broker.statistics.statistics import ConsumeRateSamples
 from cometmq.broker.tables.offsets import Offsets
-from cometmq.codec.bodies.queue_offsets import (
-    encode_client_offsets,
-)
 from cometmq.codec.bodies.stats import (
     decode_all_consume_stats,
     decode_consume_stats,
@@ -22,25 +19,16 @@ from cometmq.codec.java_properties import decode_java_properties
 from cometmq.codec.record import decode_records
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.queue import MessageQueue
-from cometmq.net.answer import Answer
 from cometmq.net.loop import loop_clock
 from tests.support.hand_clock import HandClock
-from tests.unit.broker.billing import QUEUE, Client, commit, pull_fields, send
+from tests.unit.broker.billing import QUEUE, WANTED, commit, pull_fields, send
+from tests.unit.broker.member import Member
 
 
 @pytest.fixture
 async def client(served):
-    made = []
-
-    async def join(answers=None, version: int = 479) -> Client:
-        joined = Client(served, answers or {}, version)
-        made.append(joined)
-        await joined.join()
-        return joined
-
-    yield join
-    for each in made:
-        await each.channels.close()
+    async with Member(served) as joined:
+        yield joined
 
 
 # --- statistics
@@ -119,7 +107,7 @@ async def test_who_consumes_a_topic_groups_with_offsets_and_groups_that_are_ther
 ):
     await send(served)
     await commit(served, 1, group="once")
-    await client()
+    await client.beat(WANTED)
     answer = await served.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": "orders"})
     assert decode_group_list(answer.body) == ("billing", "once")
 
@@ -127,7 +115,7 @@ async def test_who_consumes_a_topic_groups_with_offsets_and_groups_that_are_ther
 async def test_topics_of_a_group_and_what_it_wants_of_one(served, client):
     await send(served)
     await commit(served, 1)
-    await client()
+    await client.beat(WANTED)
     answer = await served.ask(RequestCode.QUERY_TOPICS_BY_CONSUMER, {"group": "billing"})
     assert decode_topic_list(answer.body).topics == ("orders",)
     fields = {"group": "billing", "topic": "orders"}
@@ -175,59 +163,6 @@ def test_a_moment_after_a_look_a_rate_is_of_10_seconds_all_the_same(tmp_path):
 # --- questions that are passed on
 
 
-async def test_a_question_to_a_consumer_is_passed_on_and_its_answer_given_back(served, client):
-    answer = Answer(0, None, {}, b'{"properties":{}}')
-    member = await client({RequestCode.GET_CONSUMER_RUNNING_INFO: answer})
-    fields = {"consumerGroup": "billing", "clientId": "me@1", "jstackEnable": "true"}
-    got = await served.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
-    assert (got.code, got.body) == (0, b'{"properties":{}}')
-    assert member.asked[-1].fields["jstackEnable"] == "true"
-
-
-async def test_a_message_for_direct_consumption_goes_along(served, client):
-    message_id = await send(served, b"again")
-    member = await client({RequestCode.CONSUME_MESSAGE_DIRECTLY: Answer(body=b"{}")})
-    fields = {"consumerGroup": "billing", "clientId": "me@1", "msgId": message_id,
-              "topic": "orders"}  # fmt: skip
-    assert (await served.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields)).code == 0
-    told = member.asked[-1]
-    assert told.fields["brokerName"] == "broker-a"
-    assert decode_records(told.body)[0].body == b"again"
-
-
-async def test_nobody_there_is_said_in_words(served):
-    fields = {"consumerGroup": "billing", "clientId": "me@1"}
-    answer = await served.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
-    assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert answer.remark == "The Consumer <billing> <me@1> not online"
-
-
-async def test_a_client_that_is_too_old_is_not_asked(served, client):
-    await client(version=61)
-    fields = {"consumerGroup": "billing", "clientId": "me@1"}
-    answer = await served.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
-    assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert "too low" in answer.remark
-
-
-@pytest.mark.parametrize("message_id", ["nonsense", "7F00000100002A9F00000000000F4240"])
-async def test_a_message_that_is_not_there_cannot_be_consumed(served, client, message_id):
-    await client()
-    fields = {"consumerGroup": "billing", "clientId": "me@1", "msgId": message_id}
-    answer = await served.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields)
-    assert answer.code in (ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR)
-    assert message_id in answer.remark
-
-
-async def test_the_offsets_of_members_are_gathered_by_client(served, client):
-    body = encode_client_offsets({QUEUE: 7})
-    await client({RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: Answer(body=body)})
-    fields = {"topic": "orders", "group": "billing"}
-    answer = await served.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, fields)
-    (offsets,) = loads(answer.body)["consumerTable"]["me@1"].values()
-    assert offsets == 7
-
-
 # --- settings
 
 
@@ -243,8 +178,7 @@ async def test_the_bounds_of_pulls_change_while_the_broker_runs(served):
     for _ in range(5):
         await send(served)
     body = b"maxTransferCountOnMessageInMemory=2\nmaxTransferBytesOnMessageInMemory=100000\n"
-    answer = await served.ask(RequestCode.UPDATE_BROKER_CONFIG, body=body)
-    assert answer.code == 0, answer.remark
+    await served.done(RequestCode.UPDATE_BROKER_CONFIG, body=body)
     pulled = await served.ask(RequestCode.PULL_MESSAGE, pull_fields(0))
     assert len(decode_records(pulled.body)) == 2
     read = await served.ask(RequestCode.GET_BROKER_CONFIG)
@@ -255,10 +189,9 @@ async def test_the_bounds_of_pulls_change_while_the_broker_runs(served):
 async def test_whether_the_log_is_read_ahead_changes_while_the_broker_runs(served):
     await send(served)
     for mode, value in (("1", "false"), ("0", "true")):
-        answer = await served.ask(
+        answer = await served.done(
             RequestCode.SET_COMMITLOG_READ_MODE, {"READ_AHEAD_MODE": mode}
         )
-        assert answer.code == 0, answer.remark
         assert answer.remark == f"set commitlog readahead mode success, mode: {mode}"
         read = await served.ask(RequestCode.GET_BROKER_CONFIG)
         assert decode_java_properties(read.body)["dataReadAheadEnable"] == value
@@ -268,9 +201,12 @@ async def test_whether_the_log_is_read_ahead_changes_while_the_broker_runs(serve
 
 @pytest.mark.parametrize("fields", [{}, {"READ_AHEAD_MODE": "2"}, {"READ_AHEAD_MODE": "no"}])
 async def test_another_way_to_read_the_log_is_refused(served, fields):
-    answer = await served.ask(RequestCode.SET_COMMITLOG_READ_MODE, fields)
-    assert answer.code == ResponseCode.INVALID_PARAMETER
-    assert "READ_AHEAD_MODE" in answer.remark
+    await served.refused(
+        ResponseCode.INVALID_PARAMETER,
+        "READ_AHEAD_MODE",
+        RequestCode.SET_COMMITLOG_READ_MODE,
+        fields,
+    )
 
 
 @pytest.mark.parametrize(
@@ -283,6 +219,4 @@ async def test_another_way_to_read_the_log_is_refused(served, fields):
     ],
 )
 async def test_a_change_that_cannot_be_is_refused_by_name(served, body, code, words):
-    answer = await served.ask(RequestCode.UPDATE_BROKER_CONFIG, body=body)
-    assert answer.code == code
-    assert words in answer.remark
+    await served.refused(code, words, RequestCode.UPDATE_BROKER_CONFIG, body=body)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from cometmq.codec.bodies.delay_offset import decode_delay_offsets
@@ -78,26 +76,6 @@ async def test_a_restart_goes_on_where_it_was(tmp_path):
         answer = await served.ask(RequestCode.GET_ALL_DELAY_OFFSET)
     assert [record.body for record in found] == [b"first", b"second"]
     assert decode_delay_offsets(answer.body).offsets == {1: 1, 3: 1}
-
-
-async def test_a_clock_that_was_set_back_keeps_nobody_waiting_longer_than_the_level(tmp_path):
-    clock = HandClock()
-    async with by_hand(tmp_path, clock) as served:
-        await send(served, b"b", {"DELAY": "2"})
-        clock._start_ms -= 3_600_000  # The wall clock alone.
-        assert [record.body for record in await delivered(served, 1)] == [b"b"]
-
-
-async def test_an_offset_beyond_its_queue_is_brought_back(tmp_path):
-    clock = HandClock()
-    async with by_hand(tmp_path, clock) as served:
-        await send(served, b"b", {"DELAY": "1"})
-    text = json.dumps({"dataVersion": {}, "offsetTable": {"1": 99, "7": 3}})
-    (tmp_path / "config" / "delayOffset.json").write_text(text)
-    async with by_hand(tmp_path, clock) as served:
-        await send(served, b"c", {"DELAY": "1"})
-        clock.turn(1)
-        assert [record.body for record in await delivered(served, 1)] == [b"c"]
 
 
 @pytest.mark.parametrize("error", [StoreFull("no room"), KeyError("a fault of ours")])

@@ -27,7 +27,6 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.group import GroupConfig
 from cometmq.model.queue import MessageQueue
 from tests.support.hand_clock import HandClock
-from tests.support.request_fields import pull_fields
 from tests.unit.broker.conftest import eventually
 from tests.unit.broker.test_own_messages import half
 from tests.unit.broker.waiting import SCHEDULE, by_hand, delivered, lying_in, send, stays_empty
@@ -38,14 +37,12 @@ V1, V2 = f"%RETRY%{GROUP}_{TOPIC}", f"%RETRY%{GROUP}+{TOPIC}"
 
 async def make(served, queues: int = 4, topic: str = TOPIC) -> None:
     request = CreateTopic(topic, queues, queues)
-    answer = await served.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, encode_fields(request))
-    assert answer.code == 0, answer.remark
+    await served.done(RequestCode.UPDATE_AND_CREATE_TOPIC, encode_fields(request))
 
 
 async def delete(served, topic: str = TOPIC) -> None:
     fields = encode_fields(TopicRequest(topic))
-    answer = await served.ask(RequestCode.DELETE_TOPIC_IN_BROKER, fields)
-    assert answer.code == 0, answer.remark
+    await served.done(RequestCode.DELETE_TOPIC_IN_BROKER, fields)
 
 
 async def make_anew(served) -> None:
@@ -55,8 +52,7 @@ async def make_anew(served) -> None:
 
 async def delete_group(served, *, clean: bool = True) -> None:
     fields = encode_fields(DeleteGroup(GROUP, clean))
-    answer = await served.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
-    assert answer.code == 0, answer.remark
+    await served.done(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
 
 
 async def pop(served, count: int = 32, invisible_ms: int = 10_000, **more):
@@ -192,8 +188,7 @@ async def stays_away(served) -> None:
 
 async def give_back(served, record):
     header = encode_fields(SendBackRequest(record.physical_offset, GROUP, 0))
-    answer = await served.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header, version=479)
-    assert answer.code == 0, answer.remark
+    await served.done(RequestCode.CONSUMER_SEND_MSG_BACK, header, version=479)
 
 
 async def test_a_message_of_a_dead_topic_that_is_given_back_later_stays_dead(served):
@@ -244,15 +239,6 @@ async def test_an_offset_of_the_old_topic_is_not_committed_beyond_the_end_of_the
     await send_some(served, b"new")
     assert await commit(served, 20) != 0
     assert await commit(served, 1) == 0
-
-
-async def test_a_pull_that_waits_for_a_deleted_topic_is_told_so_at_once(served):
-    waits = pull_fields(TOPIC, sysFlag="6", suspendTimeoutMillis="15000")
-    pull = asyncio.ensure_future(served.ask(RequestCode.PULL_MESSAGE, waits))
-    await eventually(lambda: len(served.broker._polls))
-    await delete(served)
-    answer = await pull
-    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
 
 
 @pytest.mark.parametrize("is_notification", [False, True], ids=["pop", "notification"])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from cometmq.model.codes import RequestCode
+from tests.support.request_fields import short_fields
 from tests.unit.broker.conftest import serve
-from tests.unit.broker.test_sends import KEY, short_fields
+from tests.unit.broker.test_sends import KEY
 
 
 async def test_files_of_a_broker_could_be_read_by_each_local_user(tmp_path):

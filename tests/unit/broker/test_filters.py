@@ -7,12 +7,13 @@ import json
 
 import pytest
 
+from cometmq.codec.bodies.heartbeat import ConsumerPart
 from cometmq.codec.record import decode_records
-from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from tests.support.request_fields import pull_fields
+from cometmq.model.subscription import SQL92, Subscription
+from tests.support.request_fields import pull_fields, short_fields
 from tests.unit.broker.conftest import eventually, serve
-from tests.unit.broker.test_sends import short_fields
+from tests.unit.broker.member import beat_of
 
 PULL = RequestCode.PULL_MESSAGE
 CHECK = RequestCode.CHECK_CLIENT_CONFIG
@@ -21,10 +22,7 @@ CHECK = RequestCode.CHECK_CLIENT_CONFIG
 async def send(served, *prices, topic="Orders"):
     for price in prices:
         properties = {"UNIQ_KEY": "K1", "price": str(price)}
-        answer = await served.ask(
-            RequestCode.SEND_MESSAGE_V2, short_fields(topic, 0, properties=properties), b"x"
-        )
-        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        await served.send(b"x", topic, 0, properties=properties)
 
 
 def sql(expression, offset=0, **more):
@@ -47,19 +45,16 @@ def config(expression, kind="SQL92"):
 
 
 def heartbeat(expression, topic="Orders", *more):
-    subscriptions = [
-        {"topic": name, "subString": text, "subVersion": 1, "expressionType": "SQL92"}
+    subscriptions = tuple(
+        Subscription(name, text, SQL92, version=1)
         for name, text in ((topic, expression), *more)
-    ]
-    consumer = {"groupName": "g", "subscriptionDataSet": subscriptions}
-    body = {"clientID": "c1", "consumerDataSet": [consumer], "producerDataSet": []}
-    return json.dumps(body).encode()
+    )
+    return beat_of(ConsumerPart("g", subscriptions))
 
 
 async def test_a_pull_gets_what_its_expression_lets_through(served):
     await send(served, *range(10))
-    answer = await served.ask(PULL, sql("price > 3 AND price <= 6"))
-    assert answer.code == ResponseCode.SUCCESS
+    answer = await served.done(PULL, sql("price > 3 AND price <= 6"))
     assert offsets(answer) == [4, 5, 6]
     assert answer.fields["nextBeginOffset"] == "10"
 
@@ -75,14 +70,8 @@ async def test_a_full_answer_ends_before_the_next_message_that_passes(served):
 
 
 async def test_a_pull_looks_at_a_bounded_number_of_messages(served):
-    channel = await served.channels.get(served.broker.address)
     fields = short_fields("Orders", 0, properties={"UNIQ_KEY": "K1", "price": "1"})
-    sends = [
-        channel.start_call(
-            Command(RequestCode.SEND_MESSAGE_V2, fields=fields, body=b"x"), timeout_ms=20_000
-        )
-        for _ in range(900)
-    ]
+    sends = [await served.begin(RequestCode.SEND_MESSAGE_V2, fields, b"x") for _ in range(900)]
     await asyncio.gather(*sends)
     offset, looked = 0, []
     while offset < 900:
@@ -96,9 +85,8 @@ async def test_a_pull_looks_at_a_bounded_number_of_messages(served):
 
 async def test_a_held_pull_sleeps_through_what_its_expression_does_not_let_through(served):
     await send(served, 1)
-    channel = await served.channels.get(served.broker.address)
     fields = sql("price = 7", 1, sysFlag="6", suspendTimeoutMillis="20000")
-    waiting = channel.start_call(Command(PULL, fields=fields), timeout_ms=20_000)
+    waiting = await served.begin(PULL, fields)
     held = served.broker._polls
     await eventually(lambda: len(held) == 1)
     await send(served, 2, 3)
@@ -120,9 +108,12 @@ async def test_an_expression_of_a_heartbeat_filters(served):
 async def test_a_bad_expression_of_a_heartbeat_shows_at_the_pull(served):
     await send(served, 1)
     await served.ask(RequestCode.HEART_BEAT, body=heartbeat("price >>"))
-    answer = await served.ask(PULL, pull_fields("Orders", sysFlag="0", subVersion="1"))
-    assert answer.code == ResponseCode.FILTER_DATA_NOT_EXIST
-    assert "column 8" in answer.remark
+    await served.refused(
+        ResponseCode.FILTER_DATA_NOT_EXIST,
+        "column 8",
+        PULL,
+        pull_fields("Orders", sysFlag="0", subVersion="1"),
+    )
 
 
 @pytest.mark.parametrize("is_on", [True, False])
@@ -136,21 +127,18 @@ async def test_retries_are_filtered_by_the_expression_of_their_topic_where_that_
         )  # fmt: skip
         for price in (1, 2):
             properties = {"UNIQ_KEY": "K", "price": str(price), "RETRY_TOPIC": "Orders"}
-            answer = await served.ask(
-                RequestCode.SEND_MESSAGE_V2, short_fields(retry, 0, properties=properties), b"x"
-            )
-            assert answer.code == ResponseCode.SUCCESS, answer.remark
+            await served.send(b"x", retry, 0, properties=properties)
         pulled = await served.ask(PULL, pull_fields(retry, sysFlag="0", subVersion="1"))
     assert offsets(pulled) == ([1] if is_on else [0, 1])
 
 
 async def test_a_client_learns_whether_its_expression_is_one(served):
-    assert (await served.ask(CHECK, body=config("a > 5"))).code == ResponseCode.SUCCESS
-    assert (await served.ask(CHECK, body=config("TagA", "TAG"))).code == ResponseCode.SUCCESS
-    assert (await served.ask(CHECK)).code == ResponseCode.SUCCESS
-    bad = await served.ask(CHECK, body=config("a >> 5 AND ("))
-    assert bad.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
-    assert "column 4" in bad.remark
+    await served.done(CHECK, body=config("a > 5"))
+    await served.done(CHECK, body=config("TagA", "TAG"))
+    await served.done(CHECK)
+    await served.refused(
+        ResponseCode.SUBSCRIPTION_PARSE_FAILED, "column 4", CHECK, body=config("a >> 5 AND (")
+    )
     pulled = await served.ask(PULL, sql("a >> 5 AND ("))
     assert pulled.code in (ResponseCode.SUBSCRIPTION_PARSE_FAILED, ResponseCode.TOPIC_NOT_EXIST)
 

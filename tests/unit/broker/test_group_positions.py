@@ -7,21 +7,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cometmq.broker.metrics import lag, requests
-from cometmq.codec.bodies.heartbeat import (
-    BROADCASTING,
-    CLUSTERING,
-    ConsumerPart,
-    Heartbeat,
-    encode_heartbeat,
-)
+from cometmq.codec.bodies.heartbeat import BROADCASTING, CLUSTERING, ConsumerPart
 from cometmq.codec.bodies.stats import decode_all_consume_stats, decode_consume_stats
-from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
-from cometmq.model.subscription import parse_subscription
-from cometmq.net.channels import Channels
-from cometmq.net.loop import loop_clock
 from tests.unit.broker.billing import QUEUE, commit, pull_fields, send
 from tests.unit.broker.conftest import serve
+from tests.unit.broker.member import Member, wishes
 from tests.unit.broker.test_metrics import get, values
 from tests.unit.broker.test_pop import ACK, handles, names, pop_fields
 
@@ -34,17 +25,11 @@ def each_page_is_new(monkeypatch):
 
 
 @asynccontextmanager
-async def member(served, *topics: str, model: str = CLUSTERING, group: str = "billing"):
+async def joined(served, *topics: str, model: str = CLUSTERING, group: str = "billing"):
     """A connected member of a group."""
-    channels = Channels(loop_clock())
-    wanted = tuple(parse_subscription(topic, "*", version=1) for topic in topics)
-    part = ConsumerPart(group, wanted, model=model)
-    beat = Command(
-        RequestCode.HEART_BEAT, body=encode_heartbeat(Heartbeat("me@1", (), (part,)))
-    )
-    assert (await channels.call(served.broker.address, beat)).code == 0
-    yield channels
-    await channels.close()
+    async with Member(served) as member:
+        await member.beat(ConsumerPart(group, wishes(*topics), model=model))
+        yield member
 
 
 async def progress(served, group: str = "billing"):
@@ -72,7 +57,7 @@ async def test_a_group_that_hangs_in_its_first_message_lags_by_all_of_them(tmp_p
     async with serve(tmp_path) as served:
         for queue in "0011":
             await send(served, queue=queue)
-        async with member(served, "orders"):
+        async with joined(served, "orders"):
             assert await lags(served) == (4, 4)
             stats = await progress(served)
             assert not any(each.is_committed for each in stats.queues.values())
@@ -114,11 +99,7 @@ async def test_sums_of_a_topic_give_what_its_queues_give_one_by_one(
             await send(served, queue=queue)
         await commit(served, 0)  # Which makes the group.
         served.broker._store.queue("orders", 0).min_offset = 1  # Deleted before.
-        (offsets,) = {
-            id(each._parts): each._parts.offsets
-            for each in served.broker.role.features
-            if hasattr(each, "_parts")
-        }.values()
+        offsets = served.parts.offsets
         # Offset 9 is behind the end, 0 before the first; queues 2 and 7 are not read.
         for committed, left, passed in (
             ({}, None, None),
@@ -146,15 +127,13 @@ async def test_a_group_that_began_at_the_end_does_not_lag_by_what_was_there_befo
     async with serve(tmp_path) as served:
         for _ in range(3):
             await send(served)
-        async with member(served, "orders") as channels:
-            fields = {**pull_fields(3), "suspendTimeoutMillis": "0"}
-            await channels.call(served.broker.address, Command(PULL, fields=fields))
+        async with joined(served, "orders") as member:
+            await member.ask(PULL, {**pull_fields(3), "suspendTimeoutMillis": "0"})
             assert await lags(served) == (0, 0)
             await send(served)
             # It pulls on, and hangs: what it has pulled is not consumed.
             for offset in (3, 4):
-                fields = {**pull_fields(offset), "suspendTimeoutMillis": "0"}
-                await channels.call(served.broker.address, Command(PULL, fields=fields))
+                await member.ask(PULL, {**pull_fields(offset), "suspendTimeoutMillis": "0"})
             assert await lags(served) == (1, 1)
 
 
@@ -162,10 +141,9 @@ async def test_the_first_pull_counts_also_where_it_gets_messages_at_once(tmp_pat
     async with serve(tmp_path) as served:
         for _ in range(3):
             await send(served)
-        async with member(served, "orders") as channels:
+        async with joined(served, "orders") as member:
             for offset in (1, 2):
-                command = Command(PULL, fields=pull_fields(offset))
-                assert (await channels.call(served.broker.address, command)).code == 0
+                assert (await member.ask(PULL, pull_fields(offset))).code == 0
             assert await lags(served) == (2, 2)
 
 
@@ -173,11 +151,10 @@ async def test_a_topic_made_again_knows_no_pull_of_the_old_one(tmp_path):
     async with serve(tmp_path) as served:
         for _ in range(3):
             await send(served)
-        async with member(served, "orders") as channels:
-            command = Command(PULL, fields=pull_fields(2))
-            assert (await channels.call(served.broker.address, command)).code == 0
+        async with joined(served, "orders") as member:
+            assert (await member.ask(PULL, pull_fields(2))).code == 0
             delete = {"topic": "orders"}
-            assert (await served.ask(RequestCode.DELETE_TOPIC_IN_BROKER, delete)).code == 0
+            await served.done(RequestCode.DELETE_TOPIC_IN_BROKER, delete)
             for _ in range(5):
                 await send(served)
             assert await lags(served) == (5, 5)
@@ -197,8 +174,7 @@ async def test_popped_messages_wait_until_they_are_acknowledged(tmp_path):
         for _ in range(5):
             await send(served)
         fields = pop_fields(consumerGroup="billing", topic="orders", maxMsgNums=3)
-        popped = await served.ask(RequestCode.POP_MESSAGE, fields)
-        assert popped.code == 0
+        popped = await served.done(RequestCode.POP_MESSAGE, fields)
         assert await lags(served) == (5, 5)
         [here] = [
             each for queue, each in (await progress(served)).queues.items() if queue == QUEUE
@@ -207,7 +183,7 @@ async def test_popped_messages_wait_until_they_are_acknowledged(tmp_path):
         # The second and the third are done with, and the first is not.
         for handle in handles(popped)[1:]:
             ack = names(handle) | {"consumerGroup": "billing", "topic": "orders"}
-            assert (await served.ask(ACK, ack)).code == 0
+            await served.done(ACK, ack)
         assert await lags(served) == (3, 3)
         _, text = await get(served, "/metrics")
         assert values(text)["rocketmq_consumer_inflight_messages", "orders", "billing"] == 1
@@ -217,7 +193,7 @@ async def test_popped_messages_wait_until_they_are_acknowledged(tmp_path):
 async def test_a_group_that_broadcasts_has_no_lag_at_the_broker(tmp_path):
     async with serve(tmp_path) as served:
         await send(served)
-        async with member(served, "orders", model=BROADCASTING):
+        async with joined(served, "orders", model=BROADCASTING):
             assert await lags(served) == (0, None)
 
 
@@ -226,7 +202,7 @@ async def test_a_topic_that_members_do_not_want_any_more_is_no_lag(tmp_path):
         await send(served)
         await commit(served, 0)
         await send(served, topic="others")
-        async with member(served, "others"):
+        async with joined(served, "others"):
             assert await lags(served) == (0, None)
             assert await lags(served, "others") == (1, 1)
 
@@ -234,7 +210,7 @@ async def test_a_topic_that_members_do_not_want_any_more_is_no_lag(tmp_path):
 async def test_the_first_dead_letter_of_a_group_is_an_increase(tmp_path):
     async with serve(tmp_path) as served:
         await send(served)
-        async with member(served, "orders"):
+        async with joined(served, "orders"):
             _, text = await get(served, "/metrics")
             name = "rocketmq_send_to_dlq_messages_total"
             assert values(text)[name, "orders", "billing"] == 0

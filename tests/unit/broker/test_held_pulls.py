@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 
 import pytest
 
@@ -12,10 +11,9 @@ from cometmq.broker.pull.found_pulls import FoundPulls
 from cometmq.broker.tables import long_polls
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.model.codes import RequestCode, ResponseCode
-from tests.support.request_fields import pull_fields
 from tests.unit.broker.conftest import Served, eventually
 from tests.unit.broker.test_pull_intake import COMMITS, PULL, SUBSCRIBED, UNKNOWN, place_of
-from tests.unit.broker.test_pulls import SUSPEND, send
+from tests.unit.broker.test_pulls import SUSPEND, send, waiting_fields
 
 OPAQUE = 7
 
@@ -74,14 +72,6 @@ async def pull_both_ways(connect: Connect, fields: dict[str, str]) -> list[Waiti
     return ways
 
 
-def waiting(offset: int = 1, **more: Any) -> dict[str, str]:
-    given: dict[str, Any] = {
-        "sysFlag": str(SUSPEND | SUBSCRIBED),
-        "suspendTimeoutMillis": "20000",
-    } | more
-    return pull_fields("Orders", offset=offset, **given)
-
-
 Act = Callable[[Served], Awaitable[object]]
 
 
@@ -123,7 +113,7 @@ async def nothing(_served: Served) -> None:
 )
 async def test_a_held_pull_is_answered_alike(served, connect, held, more, act, code):
     await send(served)
-    fast, slow = await pull_both_ways(connect, waiting(**more))
+    fast, slow = await pull_both_ways(connect, waiting_fields(**more))
     if act is not nothing:
         await eventually(lambda: len(served.broker._polls) == 2)
         await act(served)
@@ -140,7 +130,7 @@ async def test_a_held_pull_is_answered_alike(served, connect, held, more, act, c
 async def test_what_a_held_pull_commits_is_committed_once_and_at_once(served, connect, held):
     await send(served, 3)
     flags = str(COMMITS | SUSPEND | SUBSCRIBED)
-    fields = waiting(3, sysFlag=flags, commitOffset="2")
+    fields = waiting_fields(3, sysFlag=flags, commitOffset="2")
     pull = encode_command(Command(int(PULL), opaque=OPAQUE, fields=fields))
     way = await connect()
     way.writer.write(pull)
@@ -164,7 +154,7 @@ async def test_what_a_held_pull_commits_is_committed_once_and_at_once(served, co
 )  # fmt: skip
 async def test_what_is_not_at_the_end_or_must_not_wait_is_left(served, connect, held, more):
     await send(served)
-    fields = waiting(int(more.pop("offset", 1)), **more) | more
+    fields = waiting_fields(int(more.pop("offset", 1)), **more) | more
     fast, slow = await pull_both_ways(connect, fields)
     assert await fast.answer() == await slow.answer()
     assert True not in held
@@ -174,7 +164,7 @@ async def test_what_is_not_at_the_end_or_must_not_wait_is_left(served, connect, 
 async def test_where_too_many_wait_the_slow_path_refuses(served, connect, held, monkeypatch):
     await send(served)
     monkeypatch.setattr(long_polls, "HELD_MAX", 0)
-    fast, slow = await pull_both_ways(connect, waiting())
+    fast, slow = await pull_both_ways(connect, waiting_fields())
     answer = await fast.answer()
     assert answer == await slow.answer()
     assert b'"code":%d,' % ResponseCode.SYSTEM_BUSY in answer[:30]
@@ -191,7 +181,7 @@ async def test_pulls_of_several_queues_wait_together_and_their_memory_goes_with_
         await send(served, queue_id=queue_id)
     pulls = [
         encode_command(
-            Command(int(PULL), opaque=n, fields=waiting(offset) | {"queueId": str(n)})
+            Command(int(PULL), opaque=n, fields=waiting_fields(offset) | {"queueId": str(n)})
         )
         for n, offset in enumerate((1, 0, 1))
     ]

@@ -8,48 +8,22 @@ import pytest
 
 from cometmq.codec.bodies.connection import decode_consumer_connections
 from cometmq.codec.bodies.consumer import decode_consumer_ids
-from cometmq.codec.remoting import Command
+from cometmq.codec.bodies.heartbeat import ConsumerPart
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.net.channels import Channels
 from cometmq.net.loop import loop_clock
 from tests.unit.broker.conftest import eventually
+from tests.unit.broker.member import Member, wishes
 
 
-def heartbeat(client_id, topics=("Orders",), producers=()):
-    subscriptions = [
-        {"topic": topic, "subString": "*", "subVersion": 1, "expressionType": "TAG"}
-        for topic in topics
-    ]
-    consumer = {
-        "groupName": "g", "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING",
-        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "subscriptionDataSet": subscriptions,
-    }  # fmt: skip
-    return json.dumps(
-        {
-            "clientID": client_id,
-            "consumerDataSet": [consumer] if topics else [],
-            "producerDataSet": [{"groupName": name} for name in producers],
-        }
-    ).encode()
+class Client(Member):
+    """A client that consumes as `g`."""
 
-
-class Client:
-    """A client of its own connection, that keeps what the broker tells it."""
-
-    def __init__(self, served, name):
-        self.served, self.name, self.told = served, name, []
-        self.channels = Channels(loop_clock(), on_request=self._take)
-
-    def _take(self, command, _channel):
-        self.told.append((command.code, command.fields))
-
-    async def beat(self, **more):
-        command = Command(RequestCode.HEART_BEAT, body=heartbeat(self.name, **more))
-        return await self.channels.call(self.served.broker.address, command)
+    async def consumes(self, *topics, produces=()):
+        return await self.beat(ConsumerPart("g", wishes(*topics)), produces=produces)
 
     async def hears(self, count):
-        await eventually(lambda: len(self.told) >= count)
-        return self.told
+        await eventually(lambda: len(self.asked) >= count)
+        return [(each.code, each.fields) for each in self.asked]
 
 
 @pytest.fixture
@@ -67,10 +41,10 @@ async def ids(served):
 
 async def test_members_are_told_when_one_comes_and_when_its_connection_goes(served, two):
     first, second = two
-    answer = await first.beat()
+    answer = await first.consumes("Orders")
     assert answer.fields["IS_SUPPORT_HEART_BEAT_V2"] == "true"
     await first.hears(1)
-    await second.beat()
+    await second.consumes("Orders")
     assert (await first.hears(2))[1] == (40, {"consumerGroup": "g"})
     assert await ids(served) == ("c1", "c2")
     await second.channels.close()
@@ -80,20 +54,18 @@ async def test_members_are_told_when_one_comes_and_when_its_connection_goes(serv
 
 async def test_a_heartbeat_that_changes_nothing_tells_nobody(served, two):
     first, _ = two
-    await first.beat()
+    await first.consumes("Orders")
     await first.hears(1)
-    await first.beat()
-    await first.beat(topics=("Orders", "Other"))
+    await first.consumes("Orders")
+    await first.consumes("Orders", "Other")
     assert len(await first.hears(2)) == 2
 
 
 async def test_a_client_that_leaves_is_gone_at_once(served, two):
     first, _ = two
-    await first.beat(producers=("p",))
+    await first.consumes("Orders", produces=("p",))
     fields = {"clientID": "c1", "producerGroup": "p", "consumerGroup": "g"}
-    await first.channels.call(
-        served.broker.address, Command(RequestCode.UNREGISTER_CLIENT, fields=fields)
-    )
+    await first.ask(RequestCode.UNREGISTER_CLIENT, fields)
     assert await ids(served) == ()
     answer = await served.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "g"})
     assert answer.code == ResponseCode.CONSUMER_NOT_ONLINE
@@ -103,8 +75,8 @@ async def test_a_client_that_leaves_is_gone_at_once(served, two):
 
 async def test_all_producers_are_told_with_their_last_heartbeat(served, two):
     first, second = two
-    await first.beat(producers=("p", "q"))
-    await second.beat(producers=("p",))
+    await first.consumes("Orders", produces=("p", "q"))
+    await second.consumes("Orders", produces=("p",))
     answer = await served.ask(RequestCode.GET_ALL_PRODUCER_INFO)
     told = json.loads(answer.body)["data"]
     ids = {group: sorted(each["clientId"] for each in told[group]) for group in told}
@@ -117,7 +89,7 @@ async def test_all_producers_are_told_with_their_last_heartbeat(served, two):
 
 async def test_a_heartbeat_makes_the_retry_topic_and_is_listed(served, two):
     first, _ = two
-    await first.beat()
+    await first.consumes("Orders")
     topic = await served.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "%RETRY%g"})
     assert json.loads(topic.body)["writeQueueNums"] == 1
     answer = await served.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "g"})
@@ -135,7 +107,7 @@ async def test_a_heartbeat_that_means_nothing_is_refused(served, body):
 
 async def test_a_silent_client_is_dropped(served, two):
     first, _ = two
-    await first.beat()
+    await first.consumes("Orders")
     members = served.broker._members
     for client in members.consumer_group("g").clients.values():
         client.seen -= 121

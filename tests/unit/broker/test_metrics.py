@@ -34,8 +34,9 @@ from cometmq.codec.metrics_text import (
 from cometmq.model.codes import RequestCode
 from cometmq.nameserver import metrics as of_nameserver
 from tests.support.pages import ROOT
-from tests.unit.broker.billing import Client, pull_fields, send
+from tests.unit.broker.billing import WANTED, pull_fields, send
 from tests.unit.broker.conftest import serve
+from tests.unit.broker.member import Member
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "metrics" / "broker-5.3.3.txt"
 OPERATE = ROOT / "docs" / "operate"
@@ -62,8 +63,7 @@ def family(name: str) -> str:
 
 
 def http_port(served) -> int:
-    (monitoring,) = [each for each in served.broker.role.features if hasattr(each, "health")]
-    port: int = monitoring.port
+    port: int = served.feature("health").port
     return port
 
 
@@ -212,8 +212,8 @@ async def test_a_broker_shows_what_it_did_as_prometheus_reads_it(tmp_path):
     async with serve(tmp_path, cluster_name='C "1"', metrics_labels="zone:a b,0-x:y") as served:
         for _ in range(3):
             await send(served, b"x" * 2_000)
-        await Client(served, {}).join()
-        assert (await served.ask(RequestCode.PULL_MESSAGE, pull_fields(1))).code == 0
+        await Member(served).beat(WANTED)
+        await served.done(RequestCode.PULL_MESSAGE, pull_fields(1))
         await served.ask(RequestCode.UPDATE_CONSUMER_OFFSET, {
             "consumerGroup": "billing", "topic": "orders", "queueId": "0", "commitOffset": "1",
         })  # fmt: skip
@@ -252,10 +252,7 @@ async def test_a_broker_shows_what_it_did_as_prometheus_reads_it(tmp_path):
 
 async def test_every_metric_has_a_source(tmp_path):
     async with serve(tmp_path) as served:
-        (monitoring,) = [
-            each for each in served.broker.role.features if hasattr(each, "health")
-        ]
-        assert monitoring._page._sources.keys() == METRICS.keys()
+        assert served.feature("health")._page._sources.keys() == METRICS.keys()
 
 
 async def test_health_is_said_in_words(tmp_path):

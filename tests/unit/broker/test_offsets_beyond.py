@@ -15,10 +15,9 @@ from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
-from tests.support.request_fields import pop_fields
+from tests.support.request_fields import long_fields, pop_fields
 from tests.unit.broker.billing import QUEUE, commit, pull_fields, send
 from tests.unit.broker.conftest import serve
-from tests.unit.broker.test_sends import long_fields
 
 REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_DefaultCluster"
 
@@ -83,7 +82,7 @@ async def test_check_points_behind_a_lost_end_are_read_again(tmp_path, said, kep
     fields = pop_fields("orders", 0, consumerGroup="billing", maxMsgNums=1, bornTime=0)
     async with serve(tmp_path, revive_queues=1) as served:
         await send(served)
-        assert (await served.ask(Code.POP_MESSAGE, fields)).code == ResponseCode.SUCCESS
+        await served.done(Code.POP_MESSAGE, fields)
         assert served.broker._store.queue(REVIVE_TOPIC, 0).max_offset == 1
     write_offsets(tmp_path, {f"{REVIVE_TOPIC}@{REVIVE_GROUP}": {0: said}})
     async with serve(tmp_path, revive_queues=1) as served:
@@ -103,7 +102,7 @@ async def test_half_messages_are_open_where_the_log_lost_what_ended_them(tmp_pat
     half = {"TRAN_MSG": "true", "PGROUP": "p", "UNIQ_KEY": "7F000001000000000000000000000001"}
     async with serve(tmp_path) as served:
         fields = long_fields("orders", properties=half, sysFlag="4")
-        assert (await served.ask(Code.SEND_MESSAGE, fields, b"half")).code == 0
+        await served.done(Code.SEND_MESSAGE, fields, b"half")
         assert served.broker._store.queue(HALF_TOPIC, 0).max_offset == 1
     key = f"@{TRANSACTION_GROUP}"
     write_offsets(tmp_path, {HALF_TOPIC + key: {0: 1}, OP_HALF_TOPIC + key: {0: 1}})

@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from cometmq.broker.metrics.requests import MonitoringHandler
 from cometmq.broker.send.fast_failure import StallWatch
 from cometmq.model.codes import RequestCode
 from cometmq.model.group import GroupConfig
@@ -16,8 +15,9 @@ from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Elsewhere, Steps
 from cometmq.store.running_flags import RunningFlag
 from tests.support.hand_clock import HandClock
-from tests.unit.broker.billing import Client, commit, send
+from tests.unit.broker.billing import WANTED, commit, send
 from tests.unit.broker.conftest import Served, eventually, put_as_broker, serve
+from tests.unit.broker.member import Member
 from tests.unit.broker.parts_by_hand import load_tables, parts_by_hand
 from tests.unit.broker.test_metrics import get, series
 
@@ -36,10 +36,7 @@ async def shown(served: Served, name: str) -> dict[str, float]:
 
 async def page_anew(served: Served) -> None:
     """Have the next page made anew: one is kept for a second."""
-    (monitoring,) = [
-        each for each in served.broker.role.features if isinstance(each, MonitoringHandler)
-    ]
-    monitoring._made_at = float("-inf")
+    served.feature("health")._made_at = float("-inf")
 
 
 async def test_a_store_that_takes_messages_has_no_reason_and_one_that_does_not_has_its(
@@ -105,8 +102,8 @@ async def test_groups_show_members_progress_and_dead_letters_from_0_on(tmp_path)
         await send(served)
         await send(served)
         served.broker._groups.put(GroupConfig("idle"))
-        client = Client(served, {})
-        await client.join()
+        client = Member(served)
+        await client.beat(WANTED)
         members = await shown(served, "cometmq_consumer_members")
         assert (members["billing"], members["idle"]) == (1, 0)
         changes = await shown(served, "cometmq_consumer_group_changes_total")
@@ -178,9 +175,7 @@ async def test_a_page_of_1000_topics_and_300_groups_is_made_in_short_steps(
             broker._counters.gets.of(topic_name, group, 0).add(1, 100, 1)
             for queue_id in range(8):
                 broker._offsets.commit(group, topic_name, queue_id, offset=0)
-        (monitoring,) = [
-            each for each in broker.role.features if isinstance(each, MonitoringHandler)
-        ]
+        monitoring = served.feature("health")
         seconds, longest = [], []
         for _ in range(3):
             steps = timed(monitoring._make())

@@ -15,8 +15,8 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.flags import ONEWAY
 from cometmq.wire.connection import Connection
 from tests.support import request_fields
+from tests.support.request_fields import short_fields
 from tests.unit.broker.conftest import eventually, serve
-from tests.unit.broker.test_sends import short_fields
 
 POP, ACK = RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE
 CHANGE = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
@@ -29,8 +29,7 @@ HIDDEN_OVER_A_RESTART_MS = 5_000
 async def send(served, *bodies, queue_id=0, topic="Orders", **properties):
     for body in bodies:
         fields = short_fields(topic, queue_id, properties={"UNIQ_KEY": "K1"} | properties)
-        answer = await served.ask(RequestCode.SEND_MESSAGE_V2, fields, body)
-        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        await served.done(RequestCode.SEND_MESSAGE_V2, fields, body)
 
 
 def pop_fields(topic="Orders", **more):
@@ -171,10 +170,7 @@ async def test_a_batch_acknowledges_what_its_bits_say(served):
         "g", "Orders", "0", 0, 0, int(first.fields["reviveQid"]), int(first.fields["popTime"]),
         HIDDEN_MS, (0, 2),
     )  # fmt: skip
-    answer = await served.ask(
-        RequestCode.BATCH_ACK_MESSAGE, body=encode_batch_ack("broker-a", [ack])
-    )
-    assert answer.code == ResponseCode.SUCCESS
+    await served.done(RequestCode.BATCH_ACK_MESSAGE, body=encode_batch_ack("broker-a", [ack]))
     assert bodies(await pop(served, pollTime=30_000)) == [b"2"]
     empty = await served.ask(RequestCode.BATCH_ACK_MESSAGE, body=b'{"acks":[]}')
     assert empty.code == ResponseCode.NO_MESSAGE
@@ -184,8 +180,7 @@ async def test_a_message_is_hidden_for_longer_or_shorter(served):
     await send(served, b"long", b"short")
     first = await pop(served, invisibleTime=HIDDEN_MS)
     long, short = handles(first)
-    later = await served.ask(CHANGE, names(long, invisibleTime=60_000))
-    assert later.code == ResponseCode.SUCCESS
+    later = await served.done(CHANGE, names(long, invisibleTime=60_000))
     sooner = await served.ask(CHANGE, names(short, invisibleTime=100))
     again = await pop(served, pollTime=30_000)
     assert bodies(again) == [b"short"]
@@ -200,20 +195,13 @@ async def test_a_message_is_hidden_for_longer_or_shorter(served):
 
 
 def served_check_points(served):
-    (feature,) = [
-        each for each in served.broker.role.features if hasattr(each, "_check_points")
-    ]
-    return feature._check_points
+    return served.feature("_check_points")._check_points
 
 
 async def test_a_waiting_pop_is_answered_by_a_message(served):
     await send(served, b"makes the topic")
     await pop(served)
-    channel = await served.channels.get(served.broker.address)
-    waiting = [
-        channel.start_call(Command(POP, fields=pop_fields(pollTime=20_000)), timeout_ms=30_000)
-        for _ in range(2)
-    ]
+    waiting = [await served.begin(POP, pop_fields(pollTime=20_000)) for _ in range(2)]
     polling = {"consumerGroup": "g", "topic": "Orders", "queueId": "-1"}
 
     async def all_wait():
@@ -230,16 +218,11 @@ async def test_a_waiting_pop_is_answered_by_a_message(served):
 async def test_waiting_pops_go_with_their_connection_and_their_time(served):
     await send(served, b"1")
     await pop(served)
-    waiting = next(
-        each for each in served.broker.role.features if hasattr(each, "_waiting")
-    )._waiting
-    channel = await served.channels.get(served.broker.address)
-    call = channel.start_call(
-        Command(POP, fields=pop_fields(pollTime=20_000)), timeout_ms=30_000
-    )
+    waiting = served.feature("_waiting")._waiting
+    call = await served.begin(POP, pop_fields(pollTime=20_000))
     call.add_done_callback(lambda done: done.exception())
     await eventually(lambda: len(waiting) == 1)
-    channel.close()
+    (await served.channels.get(served.broker.address)).close()
     await eventually(lambda: len(waiting) == 0)
     watchers = [each for some in served.broker._polls._watchers.values() for each in some]
     assert waiting._arrived not in watchers
@@ -251,13 +234,7 @@ async def test_more_pops_than_may_wait_are_told_so(tmp_path):
     async with serve(tmp_path, polling_max=1) as served:
         await send(served, b"1")
         await pop(served)
-        channel = await served.channels.get(served.broker.address)
-        calls = [
-            channel.start_call(
-                Command(POP, fields=pop_fields(pollTime=5_000)), timeout_ms=30_000
-            )
-            for _ in range(3)
-        ]
+        calls = [await served.begin(POP, pop_fields(pollTime=5_000)) for _ in range(3)]
         done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
         assert done.pop().result().code == ResponseCode.POLLING_FULL
 
@@ -270,10 +247,7 @@ async def test_a_notification_comes_when_there_is_something_to_pop(served):
     await pop(served)
     nothing = await served.ask(RequestCode.NOTIFICATION, fields)
     assert nothing.fields["hasMsg"] == "false"
-    channel = await served.channels.get(served.broker.address)
-    waiting = channel.start_call(
-        Command(RequestCode.NOTIFICATION, fields=fields | {"pollTime": "20000"}), timeout_ms=30_000
-    )  # fmt: skip
+    waiting = await served.begin(RequestCode.NOTIFICATION, fields | {"pollTime": "20000"})
     await asyncio.sleep(0.05)
     await send(served, b"2")
     assert (await waiting).fields["hasMsg"] == "true"
@@ -356,10 +330,10 @@ async def test_a_handle_that_a_change_of_time_replaced_is_refused(served, count)
     # The others of the batch are done with, the one with the new handle is not.
     assert [point.body.offsets for point in served_check_points(served).points()] == [(0,)]
     for _ in range(2):  # As an acknowledgement whose answer was lost, and is sent again.
-        assert (await served.ask(ACK, names(str(new)))).code == ResponseCode.SUCCESS
+        await served.done(ACK, names(str(new)))
     assert len(served_check_points(served)) == 0
     # Nothing remembers it any more.
-    assert (await served.ask(ACK, names(old))).code == ResponseCode.SUCCESS
+    await served.done(ACK, names(old))
     assert not served_check_points(served)._replacing
 
 
@@ -385,9 +359,8 @@ async def test_an_unknown_handle_changes_nothing(served):
     (handle,) = handles(await pop(served))
     words = handle.split(" ")
     words[1] = "5"
-    assert (await served.ask(ACK, names(" ".join(words)))).code == ResponseCode.SUCCESS
-    answer = await served.ask(CHANGE, names(" ".join(words), invisibleTime=1))
-    assert answer.code == ResponseCode.SUCCESS
+    await served.done(ACK, names(" ".join(words)))
+    await served.done(CHANGE, names(" ".join(words), invisibleTime=1))
     assert (await pop(served, pollTime=400)).code == ResponseCode.POLLING_TIMEOUT
     assert len(served_check_points(served)) == 1
 
@@ -396,8 +369,7 @@ async def test_a_new_time_for_what_was_handed_out_again_changes_nothing(served):
     await send(served, b"1")
     first = await pop(served, invisibleTime=HIDDEN_MS)
     assert bodies(await pop(served, pollTime=30_000, invisibleTime=60_000)) == [b"1"]
-    answer = await served.ask(CHANGE, names(handles(first)[0], invisibleTime=1))
-    assert answer.code == ResponseCode.SUCCESS
+    await served.done(CHANGE, names(handles(first)[0], invisibleTime=1))
     assert (await pop(served, pollTime=HIDDEN_MS)).code == ResponseCode.POLLING_TIMEOUT
 
 
@@ -425,7 +397,7 @@ async def test_a_peek_shows_what_a_pop_would_give_and_changes_nothing(served):
     nothing = await peek(queueId=3, consumerGroup="h")
     assert (nothing.code, nothing.body) == (ResponseCode.PULL_NOT_FOUND, b"")
     assert (await peek(topic="Nobody")).code == ResponseCode.TOPIC_NOT_EXIST
-    assert (await served.ask(RequestCode.POP_ROLLBACK)).code == ResponseCode.SUCCESS
+    await served.done(RequestCode.POP_ROLLBACK)
 
 
 async def test_a_new_group_may_begin_at_the_end_of_a_long_topic(tmp_path):
@@ -457,4 +429,4 @@ async def test_retry_topics_of_the_second_form(tmp_path):
         again = await pop(served, pollTime=30_000)
         (handle,) = handles(again)
         assert handle.split(" ")[4] == "2"
-        assert (await served.ask(ACK, names(handle))).code == ResponseCode.SUCCESS
+        await served.done(ACK, names(handle))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
 from tests.unit.broker.conftest import serve
 from tests.unit.broker.test_pop import (
@@ -30,10 +29,7 @@ async def test_a_queue_in_order_is_closed_until_its_messages_are_acknowledged(se
     one, two = handles(first)
     await served.ask(ACK, names(one))
     assert (await pop(served, order="true")).code == ResponseCode.POLLING_TIMEOUT
-    channel = await served.channels.get(served.broker.address)
-    waiting = channel.start_call(
-        Command(POP, fields=pop_fields(order="true", pollTime=20_000)), timeout_ms=30_000
-    )
+    waiting = await served.begin(POP, pop_fields(order="true", pollTime=20_000))
     await asyncio.sleep(0.05)
     await served.ask(ACK, names(two))
     assert bodies(await waiting) == [b"3"]

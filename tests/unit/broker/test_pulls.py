@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from cometmq.codec.bodies.heartbeat import CLUSTERING, ConsumerPart
 from cometmq.codec.record import decode_records
-from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from tests.support.request_fields import pull_fields
 from tests.unit.broker.conftest import eventually, serve
-from tests.unit.broker.test_sends import short_fields
+from tests.unit.broker.member import beat_of, wishes
 
 PULL = RequestCode.PULL_MESSAGE
 SUSPEND, SUBSCRIBED = 2, 4
@@ -22,12 +22,13 @@ SUSPEND, SUBSCRIBED = 2, 4
 async def send(served, count=1, topic="Orders", tag=None, queue_id=0, **more):
     for number in range(count):
         properties = {"UNIQ_KEY": "K1"} | ({} if tag is None else {"TAGS": tag}) | more
-        answer = await served.ask(
-            RequestCode.SEND_MESSAGE_V2,
-            short_fields(topic, queue_id, properties=properties),
-            b"%d" % number,
-        )
-        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        await served.send(b"%d" % number, topic, queue_id, properties=properties)
+
+
+def waiting_fields(offset=1, **more):
+    """A pull of what comes behind the first message, which waits 20 s for it."""
+    flags = {"sysFlag": SUSPEND | SUBSCRIBED, "suspendTimeoutMillis": 20_000}
+    return pull_fields("Orders", offset=offset, **flags | more)
 
 
 @pytest.mark.parametrize(
@@ -96,15 +97,7 @@ async def test_a_filter_passes_over_what_is_not_wanted(served):
 
 async def test_a_held_pull_is_answered_by_a_message_that_passes_its_filter(served):
     await send(served, tag="A")
-    channel = await served.channels.get(served.broker.address)
-    fields = pull_fields(
-        "Orders",
-        offset=1,
-        sysFlag=str(SUSPEND | SUBSCRIBED),
-        suspendTimeoutMillis="20000",
-        subscription="B",
-    )
-    waiting = channel.start_call(Command(PULL, fields=fields), timeout_ms=20_000)
+    waiting = await served.begin(PULL, waiting_fields(subscription="B"))
     await send(served, 2, tag="A")
     assert not waiting.done()
     await send(served, 1, tag="B")
@@ -116,39 +109,26 @@ async def test_a_held_pull_is_answered_when_its_time_is_over(served):
     await send(served)
     loop = asyncio.get_running_loop()
     began = loop.time()
-    fields = pull_fields(
-        "Orders", offset=1, sysFlag=str(SUSPEND | SUBSCRIBED), suspendTimeoutMillis="300"
-    )
-    answer = await served.ask(PULL, fields)
+    answer = await served.ask(PULL, waiting_fields(suspendTimeoutMillis="300"))
     assert answer.code == ResponseCode.PULL_NOT_FOUND
     assert 0.3 <= loop.time() - began < 10
 
 
 async def test_a_held_pull_learns_that_its_topic_was_deleted(served):
     await send(served)
-    channel = await served.channels.get(served.broker.address)
-    fields = pull_fields(
-        "Orders", offset=1, sysFlag=str(SUSPEND | SUBSCRIBED), suspendTimeoutMillis="20000"
-    )
-    waiting = channel.start_call(Command(PULL, fields=fields), timeout_ms=20_000)
-    deleted = await served.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Orders"})
-    assert deleted.code == ResponseCode.SUCCESS
+    waiting = await served.begin(PULL, waiting_fields())
+    await served.done(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Orders"})
     assert (await waiting).code == ResponseCode.TOPIC_NOT_EXIST
 
 
 async def test_the_memory_of_held_pulls_goes_with_their_connection(served):
     await send(served)
-    channel = await served.channels.get(served.broker.address)
-    fields = pull_fields(
-        "Orders", offset=1, sysFlag=str(SUSPEND | SUBSCRIBED), suspendTimeoutMillis="20000"
-    )
     for _ in range(10):
-        channel.start_call(Command(PULL, fields=fields), timeout_ms=20_000).add_done_callback(
-            lambda done: done.exception()
-        )
+        call = await served.begin(PULL, waiting_fields())
+        call.add_done_callback(lambda done: done.exception())
     held = served.broker._polls
     await eventually(lambda: len(held) == 10)
-    channel.close()
+    (await served.channels.get(served.broker.address)).close()
     await eventually(lambda: len(held) == 0)
 
 
@@ -190,17 +170,9 @@ async def test_a_pull_is_refused_by_code_and_words(served, case):
     assert answer.remark
 
 
-def heartbeat(expression="*", version=1, model="CLUSTERING"):
-    subscription = {
-        "topic": "Orders", "subString": expression, "subVersion": version,
-        "expressionType": "TAG", "tagsSet": [], "codeSet": [],
-    }  # fmt: skip
-    consumer = {
-        "groupName": "g", "consumeType": "CONSUME_PASSIVELY", "messageModel": model,
-        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET", "subscriptionDataSet": [subscription],
-    }  # fmt: skip
-    body = {"clientID": "c1", "consumerDataSet": [consumer], "producerDataSet": []}
-    return json.dumps(body).encode()
+def heartbeat(expression="*", version=1, model=CLUSTERING):
+    wanted = wishes("Orders", expression=expression, version=version)
+    return beat_of(ConsumerPart("g", wanted, model=model))
 
 
 async def test_a_subscription_comes_from_the_heartbeat(served):

@@ -11,21 +11,15 @@ from cometmq.codec.record import decode_records
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net.loop import loop_clock
+from tests.support.request_fields import short_fields
 from tests.unit.broker.conftest import Served, serve
-from tests.unit.broker.test_sends import short_fields
 
 LONG_MAX = (1 << 63) - 1
 
 
 async def send(served: Served, number: int, *, keys: str, topic: str = "Orders") -> Command:
     properties = {"UNIQ_KEY": f"UNIQUE{number}", "KEYS": keys}
-    answer = await served.ask(
-        RequestCode.SEND_MESSAGE_V2,
-        short_fields(topic, number % 4, properties=properties),
-        b"%d" % number,
-    )
-    assert answer.code == ResponseCode.SUCCESS, answer.remark
-    return answer
+    return await served.send(b"%d" % number, topic, number % 4, properties=properties)
 
 
 async def query(served: Served, key: str, topic: str = "Orders", **more: object) -> Command:
@@ -120,8 +114,7 @@ async def test_an_answer_fits_a_frame(tmp_path):
         for number in range(6):
             fields = short_fields("Orders", 0, properties={"UNIQ_KEY": "U", "KEYS": "all"})
             body = b"%d" % number * (3 << 20)
-            sent = await served.ask(RequestCode.SEND_MESSAGE_V2, fields, body)
-            assert sent.code == ResponseCode.SUCCESS
+            await served.done(RequestCode.SEND_MESSAGE_V2, fields, body)
         assert [body[:1] for body in bodies(await query(served, "all"))] == [
             *(b"1", b"2", b"3", b"4", b"5")
         ]

@@ -4,46 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from cometmq.codec.bodies.heartbeat import Heartbeat, ProducerPart, encode_heartbeat
 from cometmq.codec.properties import decode_properties
-from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net.answer import Answer
-from cometmq.net.channels import Channels
-from cometmq.net.loop import loop_clock
 from tests.support.request_fields import send_fields, word_send_fields
 from tests.unit.broker.conftest import serve
+from tests.unit.broker.member import Member
 
 TOPIC = "DefaultCluster_REPLY_TOPIC"
 BACK = "CORRELATION_ID\1c-1\2REPLY_TO_CLIENT\1asker@1\2MSG_TYPE\1reply\2"
 
 
-class Asker:
+async def asking(served) -> Member:
     """A producer that waits for replies."""
-
-    def __init__(self, served, answer: Answer) -> None:
-        self.got: list[Command] = []
-        self._answer = answer
-        self._served = served
-        self.channels = Channels(loop_clock(), on_request=self._take)
-
-    def _take(self, command, _channel) -> Answer:
-        self.got.append(command)
-        return self._answer
-
-    async def greet(self, client_id: str = "asker@1", *groups: str) -> None:
-        parts = tuple(map(ProducerPart, groups or ("asks",)))
-        body = encode_heartbeat(Heartbeat(client_id, parts))
-        command = Command(RequestCode.HEART_BEAT, body=body)
-        await self.channels.call(self._served.broker.address, command)
+    made = Member(served, "asker@1", lambda *_: Answer())
+    await made.beat(produces=("asks",))
+    return made
 
 
 @pytest.fixture
 async def asker(served):
-    made = Asker(served, Answer())
-    await made.greet()
-    yield made
-    await made.channels.close()
+    async with await asking(served) as made:
+        yield made
 
 
 def letters(properties: str = BACK, **changed: str) -> dict[str, str]:
@@ -51,10 +33,9 @@ def letters(properties: str = BACK, **changed: str) -> dict[str, str]:
 
 
 async def test_a_reply_reaches_who_asked_and_its_sender_is_told(served, asker):
-    answer = await served.ask(RequestCode.SEND_REPLY_MESSAGE_V2, letters(), b"yes")
-    assert answer.code == 0, answer.remark
+    answer = await served.done(RequestCode.SEND_REPLY_MESSAGE_V2, letters(), b"yes")
     assert answer.fields["queueId"] == "0"
-    (told,) = asker.got
+    (told,) = asker.asked
     assert told.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
     assert told.body == b"yes"
     assert (told.fields["topic"], told.fields["flag"]) == (TOPIC, "3")
@@ -66,15 +47,14 @@ async def test_a_reply_reaches_who_asked_and_its_sender_is_told(served, asker):
 
 async def test_the_long_form_does_the_same(served, asker):
     fields = word_send_fields(TOPIC, -1, BACK, producerGroup="answers")
-    assert (await served.ask(RequestCode.SEND_REPLY_MESSAGE, fields, b"yes")).code == 0
-    assert asker.got[0].body == b"yes"
+    await served.done(RequestCode.SEND_REPLY_MESSAGE, fields, b"yes")
+    assert asker.asked[0].body == b"yes"
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
 async def test_a_reply_is_stored_unless_that_is_switched_off(tmp_path, is_stored):
     async with serve(tmp_path, is_reply_stored=is_stored) as served:
-        asker = Asker(served, Answer())
-        await asker.greet()
+        asker = await asking(served)
         answer = await served.ask(RequestCode.SEND_REPLY_MESSAGE_V2, letters(), b"yes")
         assert (answer.fields["msgId"] != "0") == is_stored
         queue = served.broker._store.queue(TOPIC, 0)
@@ -90,17 +70,13 @@ async def test_a_reply_is_stored_unless_that_is_switched_off(tmp_path, is_stored
     ],
 )
 async def test_a_reply_to_nobody_is_answered_with_the_reason(served, properties, words):
-    answer = await served.ask(RequestCode.SEND_REPLY_MESSAGE_V2, letters(properties), b"yes")
-    assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert words in answer.remark
-
-
-async def test_a_reply_that_its_reader_refuses_has_failed(served):
-    asker = Asker(served, Answer(1, "no such question"))
-    await asker.greet()
-    answer = await served.ask(RequestCode.SEND_REPLY_MESSAGE_V2, letters(), b"yes")
-    assert (answer.code, "no such question" in answer.remark) == (1, True)
-    await asker.channels.close()
+    await served.refused(
+        ResponseCode.SYSTEM_ERROR,
+        words,
+        RequestCode.SEND_REPLY_MESSAGE_V2,
+        letters(properties),
+        b"yes",
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,13 +87,11 @@ async def test_a_reply_that_is_wrong_is_refused(served, asker, changed, code):
     fields = {k: v for k, v in {**letters(), **changed}.items() if v is not None}
     answer = await served.ask(RequestCode.SEND_REPLY_MESSAGE_V2, fields, b"yes")
     assert answer.code == code
-    assert not asker.got
+    assert not asker.asked
 
 
 async def test_a_client_with_two_groups_that_leaves_one_still_gets_replies(served, asker):
-    await asker.greet("asker@1", "asks", "asks-too")
+    await asker.beat(produces=("asks", "asks-too"))
     fields = {"clientID": "asker@1", "producerGroup": "asks"}
-    command = Command(RequestCode.UNREGISTER_CLIENT, fields=fields)
-    await asker.channels.call(served.broker.address, command)
-    answer = await served.ask(RequestCode.SEND_REPLY_MESSAGE_V2, letters(), b"yes")
-    assert answer.code == 0
+    await asker.ask(RequestCode.UNREGISTER_CLIENT, fields)
+    await served.done(RequestCode.SEND_REPLY_MESSAGE_V2, letters(), b"yes")

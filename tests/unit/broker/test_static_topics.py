@@ -37,6 +37,8 @@ async def test_a_broker_that_finds_mapped_queues_does_not_start(
 async def test_a_file_without_mappings_is_no_reason(tmp_path):
     left_by_java(tmp_path, {})
     async with serve(tmp_path) as served:
-        refused = await served.ask(RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC)
-        assert refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-        assert "static topics" in refused.remark
+        await served.refused(
+            ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            "static topics",
+            RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC,
+        )

@@ -9,10 +9,9 @@ from cometmq.codec.bodies.pop_journal import CheckPointBody, encode_check_point
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import decode_record
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.net.answer import Answer
-from tests.support.request_fields import pop_fields, pull_fields
-from tests.unit.broker.test_replies import BACK, Asker
-from tests.unit.broker.test_sends import KEY, long_fields, short_fields
+from tests.support.request_fields import long_fields, pop_fields, pull_fields, short_fields
+from tests.unit.broker.test_replies import BACK, asking
+from tests.unit.broker.test_sends import KEY
 
 REVIVE_LOG = "rmq_sys_REVIVE_LOG_DefaultCluster"
 OF_BROKERS = (
@@ -64,16 +63,13 @@ WAYS = tuple(requests(""))
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("topic", OF_BROKERS)
 async def test_a_client_wrote_where_the_broker_believes_what_it_reads(served, topic, way):
-    asker = Asker(served, Answer())
-    await asker.greet()
+    asker = await asking(served)
     end = served.broker._store.max_offset
     code, fields, body = requests(topic)[way]
     for _ in range(2):  # The second would find an open queue.
-        answer = await served.ask(code, fields, body)
-        assert answer.code == ResponseCode.NO_PERMISSION
-        assert topic in answer.remark
+        await served.refused(ResponseCode.NO_PERMISSION, topic, code, fields, body)
     assert served.broker._store.max_offset == end
-    assert not asker.got
+    assert not asker.asked
     await asker.channels.close()
 
 
@@ -85,17 +81,14 @@ async def test_a_client_wrote_where_the_broker_believes_what_it_reads(served, to
     ],
 )  # fmt: skip
 async def test_official_clients_and_tools_send_to_these(served, topic):
-    answer = await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(topic), b"b")
-    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    await served.send(b"b", topic)
 
 
 async def test_a_reply_was_stored_with_flags_that_hide_its_queue(served):
-    asker = Asker(served, Answer())
-    await asker.greet()
+    asker = await asking(served)
     fields = short_fields("DefaultCluster_REPLY_TOPIC", sysFlag=str(4 | 16 | 32 | 128))
     fields["i"] = BACK
-    answer = await served.ask(RequestCode.SEND_REPLY_MESSAGE_V2, fields, b"b")
-    assert answer.code == 0, answer.remark
+    answer = await served.done(RequestCode.SEND_REPLY_MESSAGE_V2, fields, b"b")
     offset = str(int(answer.fields["msgId"][-16:], 16))
     view = await served.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
     assert decode_record(view.body).sys_flag == 0
@@ -103,7 +96,7 @@ async def test_a_reply_was_stored_with_flags_that_hide_its_queue(served):
 
 
 async def test_a_forged_check_point_gave_messages_of_a_topic_to_a_group(served):
-    await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"confidential")
+    await served.send(b"confidential")
     point = CheckPointBody("Orders", "mal", 0, 0, (0,), 1, 1, broker_name="broker-a")
     body = encode_check_point(point, revive_offset=0, acknowledged=0)
     for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
@@ -178,6 +171,6 @@ async def test_a_sender_wrote_the_notes_of_timer_and_checks(served):
 async def test_what_waits_was_kept_in_memory_with_a_key_of_any_length(served, properties):
     flag = "4" if "TRAN_MSG" in properties else "0"
     fields = short_fields("Orders", 0, properties, sysFlag=flag)
-    answer = await served.ask(RequestCode.SEND_MESSAGE_V2, fields, b"b")
-    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
-    assert "are allowed" in answer.remark
+    await served.refused(
+        ResponseCode.MESSAGE_ILLEGAL, "are allowed", RequestCode.SEND_MESSAGE_V2, fields, b"b"
+    )

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import pytest
 
 from cometmq.broker.settings.store_keys import FlushDiskType
-from cometmq.broker.transactions.feature import Transactions
-from cometmq.broker.transactions.prepared_messages import committed
 from cometmq.codec.batch import encode_batch
-from cometmq.codec.bodies.heartbeat import Heartbeat, ProducerPart, encode_heartbeat
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import Record, decode_record, decode_records
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
-from cometmq.net.channels import Channels
+from cometmq.net.channel import Channel
 from cometmq.net.loop import loop_clock
-from tests.support.request_fields import pull_fields
+from tests.support.request_fields import pull_fields, short_fields
 from tests.unit.broker.conftest import Served, eventually, serve
-from tests.unit.broker.test_sends import short_fields
+from tests.unit.broker.member import Member
 
 GROUP = "payers"
 COMMIT, ROLLBACK = str(TRANSACTION_COMMIT), str(TRANSACTION_ROLLBACK)
@@ -53,8 +50,7 @@ async def send_half(served: Served, number: int = 0, **properties: str) -> Half:
     key = f"7F00000100000001{number:016X}"
     marks = {"UNIQ_KEY": key, "TRAN_MSG": "true", "PGROUP": GROUP, "TAGS": "t", **properties}
     fields = short_fields("Paid", 1, marks, sysFlag="4", bornTimestamp=now())
-    answer = await served.ask(RequestCode.SEND_MESSAGE_V2, fields, b"%d" % number)
-    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    answer = await served.done(RequestCode.SEND_MESSAGE_V2, fields, b"%d" % number)
     assert answer.fields["queueId"] == "1", "the queue that the sender chose"
     assert answer.fields["transactionId"] == key
     place = int(answer.fields["queueOffset"]), int(answer.fields["msgId"][-16:], 16)
@@ -78,28 +74,19 @@ async def bodies(served: Served) -> list[bytes]:
     return [record.body for record in await messages(served, "Paid", 1)]
 
 
-@dataclass
-class Producer:
+class Producer(Member):
     """A producer of the group that collects what it is asked, and says what it was told to say."""
 
-    served: Served
-    says: str | None = None
-    asked: list[tuple[dict[str, str], Record]] = field(default_factory=list)
+    def __init__(self, served: Served, says: str | None = None) -> None:
+        super().__init__(served, answer=self._end)
+        self.says = says
 
-    async def __aenter__(self) -> Producer:
-        self.channels = Channels(loop_clock(), on_request=self.take)
-        part = Heartbeat("me@1", (ProducerPart(GROUP),), ())
-        command = Command(RequestCode.HEART_BEAT, body=encode_heartbeat(part))
-        await self.channels.call(self.served.broker.address, command, timeout_ms=5_000)
+    async def __aenter__(self) -> Self:
+        await self.beat(produces=[GROUP])
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.channels.close()
-
-    def take(self, command: Command, channel) -> None:
+    def _end(self, command: Command, channel: Channel) -> None:
         assert command.code == RequestCode.CHECK_TRANSACTION_STATE
-        record = decode_record(command.body)
-        self.asked.append((command.fields, record))
         if self.says is not None:
             half = Half(
                 command.fields["msgId"],
@@ -165,9 +152,9 @@ async def test_an_end_of_something_else_is_refused_in_javas_words(served, more, 
 async def test_a_producer_that_says_nothing_is_asked_and_its_answer_counts(tmp_path):
     async with serve(tmp_path / "store", **SOON) as served:
         half = await send_half(served, 5)
-        async with Producer(served, says=COMMIT) as producer:
+        async with Producer(served, COMMIT) as producer:
             await eventually(lambda: bodies(served))
-            fields, record = producer.asked[0]
+            fields, record = producer.asked[0].fields, decode_record(producer.asked[0].body)
             assert await bodies(served) == [b"5"]
             asked = len(producer.asked)
             # The copy that the producer knows is answered late: the message is there already.
@@ -184,77 +171,27 @@ async def test_a_producer_that_says_nothing_is_asked_and_its_answer_counts(tmp_p
     assert int(record.properties()["TRANSACTION_CHECK_TIMES"]) >= 1
 
 
+def times(producer: Producer) -> list[str]:
+    """What each question says of how often it was asked."""
+    records = [decode_record(each.body) for each in producer.asked]
+    return [record.properties()["TRANSACTION_CHECK_TIMES"] for record in records]
+
+
 async def test_a_half_that_nobody_knows_is_discarded_and_can_be_resumed(tmp_path):
     made = serve(tmp_path / "store", transaction_check_max=2, **SOON)
     async with made as served, Producer(served) as producer:
         half = await send_half(served)
         (discarded,) = await eventually(lambda: messages(served, TRANS_CHECK_MAX_TIME_TOPIC))
-        times = [each.properties()["TRANSACTION_CHECK_TIMES"] for _, each in producer.asked]
-        assert times == ["1", "2"]
+        assert times(producer) == ["1", "2"]
         late = await end(served, half, COMMIT)
         assert "discarded after too many checks" in (late.remark or "")
         producer.says = COMMIT
         host, offset = discarded.store_host.hex(), discarded.physical_offset
-        resumed = await served.ask(
+        await served.done(
             RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": f"{host}{offset:016x}".upper()}
         )
-        assert resumed.code == ResponseCode.SUCCESS, resumed.remark
         assert await eventually(lambda: bodies(served)) == [b"0"]
-        assert producer.asked[2][1].properties()["TRANSACTION_CHECK_TIMES"] == "1"
-
-
-async def test_only_what_was_discarded_is_resumed(served):
-    half = await send_half(served)
-    host = served.broker._store.store_host.hex()
-    for message_id in (f"{host}{half.physical_offset:016x}", "nonsense"):
-        answer = await served.ask(
-            RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": message_id.upper()}
-        )
-        assert answer.code in (ResponseCode.SYSTEM_ERROR, ResponseCode.INVALID_PARAMETER)
-
-
-async def test_a_start_knows_what_is_open_and_what_has_ended(tmp_path):
-    async with serve(tmp_path / "store", listen_port=0) as served:
-        halves = [await send_half(served, number) for number in range(40)]
-        for half in halves[::2]:
-            await end(served, half, COMMIT)
-        before = await bodies(served)
-    async with serve(tmp_path / "store") as served:
-        for half in halves:
-            assert (await end(served, half, COMMIT)).code == ResponseCode.SUCCESS
-        found = [record.body for record in await messages(served, "Paid", 1)]
-        assert found[: len(before)] == before
-        fields = {"topic": "Paid", "queueId": "1"}
-        answer = await served.ask(RequestCode.GET_MAX_OFFSET, fields)
-        assert answer.fields["offset"] == "40", "each once"
-
-
-@pytest.mark.parametrize("who", ["the producer", "a check"])
-async def test_a_commit_whose_op_was_lost_is_not_done_again(tmp_path, who):
-    async with serve(tmp_path / "store") as served:
-        half, other = await send_half(served, 1), await send_half(served, 2)
-        (first, _) = await messages(served, HALF_TOPIC)
-        topic = served.broker._topics.get("Paid")
-        parts = next(
-            f for f in served.broker.role.features if isinstance(f, Transactions)
-        )._parts
-        parts.inner.put(committed(first, first.properties(), topic, 1))
-    async with serve(tmp_path / "store", **SOON) as served:
-        assert await bodies(served) == [b"1"]
-        if who == "the producer":
-            assert (await end(served, half, COMMIT)).code == ResponseCode.SUCCESS
-        async with Producer(served, says=COMMIT) as producer:
-            assert await eventually(lambda: bodies_twice(served)) == [b"1", b"2"]
-            await asyncio.sleep(0.2)
-            assert {record.body for _, record in producer.asked} == {b"2"}
-        assert await bodies(served) == [b"1", b"2"]
-        assert (await end(served, other, COMMIT)).code == ResponseCode.SUCCESS
-
-
-async def bodies_twice(served: Served) -> list[bytes]:
-    """What is there, once it is two."""
-    found = await bodies(served)
-    return found if len(found) > 1 else []
+        assert times(producer)[2] == "1"
 
 
 async def test_offsets_follow_the_oldest_open_half(tmp_path):
@@ -283,21 +220,25 @@ async def test_offsets_follow_the_oldest_open_half(tmp_path):
 )
 async def test_what_cannot_be_a_half_is_refused(served, properties, fields, word):
     marks = {"UNIQ_KEY": "7F" * 16, "TRAN_MSG": "true", "PGROUP": GROUP, **properties}
-    answer = await served.ask(
-        RequestCode.SEND_MESSAGE_V2, short_fields("Paid", 0, marks, **fields), b"x"
+    await served.refused(
+        ResponseCode.MESSAGE_ILLEGAL,
+        word,
+        RequestCode.SEND_MESSAGE_V2,
+        short_fields("Paid", 0, marks, **fields),
+        b"x",
     )
-    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
-    assert word in answer.remark
 
 
 async def test_a_batch_cannot_be_a_half(served):
     marks = {"UNIQ_KEY": "7F" * 16, "TRAN_MSG": "true", "PGROUP": GROUP}
     body = encode_batch([(0, b"x", encode_properties({"n": "1"}))])
-    answer = await served.ask(
-        RequestCode.SEND_BATCH_MESSAGE, short_fields("Paid", 0, marks, batch="true"), body
+    await served.refused(
+        ResponseCode.MESSAGE_ILLEGAL,
+        "batch",
+        RequestCode.SEND_BATCH_MESSAGE,
+        short_fields("Paid", 0, marks, batch="true"),
+        body,
     )
-    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
-    assert "batch" in answer.remark
 
 
 async def test_transactions_can_be_forbidden(tmp_path):

@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 from cometmq.codec.record import Record, decode_records
 from cometmq.model.codes import RequestCode
 from tests.support.hand_clock import HandClock
-from tests.support.request_fields import pull_fields
+from tests.support.request_fields import pull_fields, short_fields
 from tests.unit.broker.conftest import Served, eventually, serve
-from tests.unit.broker.test_sends import short_fields
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 

@@ -25,10 +25,10 @@ from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
 from tests.support.hand_clock import HandClock
 from tests.support.replica import Replica, append_all, log_of
-from tests.support.store_puts import make_put
+from tests.support.request_fields import long_fields
+from tests.support.store_puts import make_put, queue_of
 from tests.unit.broker.conftest import eventually, serve, virtual_loop
 from tests.unit.broker.replication.slaves import ByteSlave
-from tests.unit.broker.test_sends import long_fields
 
 SETTINGS = StoreSettings(commitlog_file_size=1 << 20)
 
@@ -61,8 +61,7 @@ async def test_an_empty_slave_gets_everything_and_shows_it(tmp_path):
         async with slave_of(served, tmp_path / "s") as slave:
             await slave.reaches(store.max_offset)
             assert slave.log() == log_of(store)
-            queue = slave.store.queue("Orders", 0)
-            assert queue is not None
+            queue = queue_of(slave.store, "Orders")
             assert queue.max_offset == 40
             await send(served)
             await slave.reaches(store.max_offset)
@@ -254,8 +253,7 @@ async def test_3388_two_histories_are_never_mixed_and_it_is_said_once(tmp_path, 
             assert slave.log() == before
             assert slave.store.max_offset == end
             assert not slave.master.is_active
-            queue = slave.store.queue("Orders", 0)
-            assert queue is not None
+            queue = queue_of(slave.store, "Orders")
             assert queue.max_offset == 2, "it stays readable"
     lines = [record for record in caplog.records if "has stopped" in record.message]
     assert len(lines) == 1
@@ -302,8 +300,7 @@ async def test_a_rotten_record_at_the_master_is_named_at_both_with_what_helps(tm
         for number in range(5):
             await send(served, b"%d" % number * 1_000)
         store = served.broker._store
-        queue = store.queue("Orders", 0)
-        assert queue is not None
+        queue = queue_of(store, "Orders")
         place = store.entries(queue, 3, 1)[0].physical_offset
         (path,) = (tmp_path / "m" / "commitlog").iterdir()
         with path.open("r+b") as file:

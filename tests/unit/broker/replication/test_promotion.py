@@ -16,11 +16,10 @@ from cometmq.net.loop import loop_clock
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
 from tests.support.replica import log_of
-from tests.support.request_fields import pull_fields
+from tests.support.request_fields import long_fields, pull_fields
 from tests.unit.broker.conftest import eventually, serve
 from tests.unit.broker.replication.test_slave import has_all, nameserver, pair, slave_of
 from tests.unit.broker.test_offsets_beyond import write_offsets
-from tests.unit.broker.test_sends import long_fields
 from tests.unit.broker.test_tables import CREATE, create_fields
 
 QUEUES = 2
@@ -28,8 +27,7 @@ QUEUES = 2
 
 async def send(master, body, queue_id=0):
     """Send a message; the queue offset that it was given."""
-    answer = await master.ask(Code.SEND_MESSAGE, long_fields(queue_id=queue_id), body)
-    assert answer.code == ResponseCode.SUCCESS, answer
+    answer = await master.send(body, queue_id=queue_id)
     return int(answer.fields["queueOffset"])
 
 
@@ -93,8 +91,7 @@ async def test_8539_a_queue_that_begins_again_at_the_master_does_so_at_its_slave
                 await send(master, b"old")
             await has_all(master, slave)
             await eventually(lambda: slave.broker._topics.get("Orders") is not None)
-            deleted = await master.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": "Orders"})
-            assert deleted.code == ResponseCode.SUCCESS
+            await master.done(Code.DELETE_TOPIC_IN_BROKER, {"topic": "Orders"})
             assert await send(master, b"new") == 0
             await has_all(master, slave)
             await eventually(lambda: slave.broker._topics.get("Orders") is not None)
@@ -125,8 +122,7 @@ async def fill(master, topic, queues):
     """Send a message to each queue."""
     for queue_id in range(queues):
         fields = long_fields(topic, queue_id)
-        answer = await master.ask(Code.SEND_MESSAGE, fields, b"%d" % queue_id)
-        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        await master.done(Code.SEND_MESSAGE, fields, b"%d" % queue_id)
 
 
 async def readable(promoted, topic):
@@ -235,8 +231,7 @@ async def test_a_slave_that_does_not_take_a_deletion_is_named_and_holds_nobody_u
         address = f"127.0.0.1:{master.broker.ha_port}"
         async with slave_of(tmp_path, "", ha_master=address) as slave:  # It has no tables.
             await has_all(master, slave)
-            deleted = await master.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": "Old"})
-            assert deleted.code == ResponseCode.SUCCESS
+            await master.done(Code.DELETE_TOPIC_IN_BROKER, {"topic": "Old"})
     assert (
         "Old is deleted, but the slaves with these ids have not copied that yet: 1"
         in caplog.text
@@ -248,7 +243,7 @@ async def test_all_that_the_log_holds_is_read_where_the_tables_never_came(tmp_pa
         await master.ask(CREATE, wide(16))
         await fill(master, "New", 16)
         fields = long_fields("%RETRY%late", 0)
-        assert (await master.ask(Code.SEND_MESSAGE, fields, b"again")).code == 0
+        await master.done(Code.SEND_MESSAGE, fields, b"again")
         address = f"127.0.0.1:{master.broker.ha_port}"
         async with slave_of(tmp_path, "", ha_master=address) as slave:
             await has_all(master, slave)
@@ -327,8 +322,7 @@ async def test_what_the_master_delivered_last_is_not_delivered_again(tmp_path, w
 
         async def sent(body, key, **more):
             fields = long_fields("Orders", properties={"UNIQ_KEY": f"K{key}", **more})
-            answer = await master.ask(Code.SEND_MESSAGE, fields, body)
-            assert answer.code == ResponseCode.SUCCESS, answer.remark
+            await master.done(Code.SEND_MESSAGE, fields, body)
 
         for number in range(3):
             await sent(b"due %d" % number, number, **waits)

@@ -20,11 +20,10 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.real_disk import RealDisk
-from tests.support.request_fields import pull_fields
+from tests.support.request_fields import long_fields, pull_fields
 from tests.unit.broker.conftest import eventually, serve
 from tests.unit.broker.replication.test_promotion import fill, readable
 from tests.unit.broker.replication.test_slave import has_all, nameserver
-from tests.unit.broker.test_sends import long_fields
 
 CHANGE = Code.NOTIFY_BROKER_ROLE_CHANGED
 
@@ -99,8 +98,7 @@ async def swap(master, slave, *, number, new_id):
 
 async def sent(served, body, topic="Orders", **properties):
     fields = long_fields(topic, properties=properties) if properties else long_fields(topic)
-    answer = await served.ask(Code.SEND_MESSAGE, fields, body)
-    assert answer.code == ResponseCode.SUCCESS, answer.remark
+    await served.done(Code.SEND_MESSAGE, fields, body)
 
 
 async def bodies(served, topic="Orders"):
@@ -209,7 +207,7 @@ async def test_topics_groups_and_offsets_of_the_last_moment_are_there(tmp_path):
         await one.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": "Old"})
         await fill(one, "New", 4)
         commit = {"consumerGroup": "G", "topic": "New", "queueId": "0", "commitOffset": "1"}
-        assert (await one.ask(Code.UPDATE_CONSUMER_OFFSET, commit)).code == 0
+        await one.done(Code.UPDATE_CONSUMER_OFFSET, commit)
         await swap(one, two, number=1, new_id=2)
         assert await readable(two, "New") == [b"0", b"1", b"2", b"3"]
         assert await readable(two, "Old") is None
@@ -222,7 +220,7 @@ async def test_an_offset_that_the_old_master_is_told_later_reaches_the_new_one(t
         await sent(one, b"2")
         await swap(one, two, number=1, new_id=2)
         commit = {"consumerGroup": "G", "topic": "Orders", "queueId": "0", "commitOffset": "2"}
-        assert (await one.ask(Code.UPDATE_CONSUMER_OFFSET, commit)).code == 0
+        await one.done(Code.UPDATE_CONSUMER_OFFSET, commit)
         await eventually(lambda: two.broker._offsets.get("G", "Orders", 0) == 2, seconds=60)
 
 

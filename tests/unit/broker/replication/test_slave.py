@@ -23,9 +23,8 @@ from cometmq.net.loop import loop_clock
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
 from tests.support.replica import append_all, log_of
-from tests.support.request_fields import pull_fields
+from tests.support.request_fields import long_fields, pull_fields
 from tests.unit.broker.conftest import eventually, serve
-from tests.unit.broker.test_sends import long_fields
 
 COMMIT = {"consumerGroup": "G", "topic": "Orders", "queueId": "0"}
 
@@ -63,8 +62,7 @@ async def has_all(master, slave):
 
 
 async def send(master, body=b"body"):
-    answer = await master.ask(Code.SEND_MESSAGE, long_fields(), body)
-    assert answer.code == ResponseCode.SUCCESS
+    await master.send(body)
 
 
 async def committed(served):
@@ -93,8 +91,7 @@ async def test_a_topic_and_a_group_that_go_at_the_master_go_at_the_slave(tmp_pat
         await has_all(master, slave)
         await eventually(lambda: slave.broker._topics.get("Orders") is not None)
         await eventually(lambda: slave.broker._store.queue("Orders", 0) is not None)
-        deleted = await master.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": "Orders"})
-        assert deleted.code == ResponseCode.SUCCESS
+        await master.done(Code.DELETE_TOPIC_IN_BROKER, {"topic": "Orders"})
         await eventually(lambda: slave.broker._topics.get("Orders") is None)
         assert slave.broker._store.queue("Orders", 0) is None
 
@@ -185,7 +182,7 @@ async def test_a_group_that_the_master_does_not_know_is_not_made_at_the_slave(tm
         part = ConsumerPart("New", (parse_subscription("Orders", "*", version=1),))
         beat = encode_heartbeat(Heartbeat("1.2.3.4@1", (), (part,)))
         for _ in range(3):
-            assert (await slave.ask(Code.HEART_BEAT, body=beat)).code == ResponseCode.SUCCESS
+            await slave.done(Code.HEART_BEAT, body=beat)
             code, *_ = await pull(slave, 0, consumerGroup="New")
             assert code == ResponseCode.SUCCESS
             assert (groups.peek("New"), topics.get("%RETRY%New")) == (None, None)
@@ -194,9 +191,7 @@ async def test_a_group_that_the_master_does_not_know_is_not_made_at_the_slave(tm
         assert "is deleted" not in caplog.text
         # What it commits goes to the master, which makes it, as for any client.
         commit = {**COMMIT, "consumerGroup": "New", "commitOffset": "1"}
-        assert (
-            await slave.ask(Code.UPDATE_CONSUMER_OFFSET, commit)
-        ).code == ResponseCode.SUCCESS
+        await slave.done(Code.UPDATE_CONSUMER_OFFSET, commit)
         await eventually(lambda: master.broker._offsets.get("New", "Orders", 0) == 1)
         await eventually(lambda: groups.peek("New") is not None)
 
@@ -225,8 +220,7 @@ async def test_consumers_go_on_at_the_slave_and_the_master_takes_over_where_they
             assert sorted(found) == [b"0", b"1", b"2", b"3"]
         for number, end in ends.items():
             fields = {**COMMIT, "queueId": str(number), "commitOffset": str(end)}
-            answer = await slave.ask(Code.UPDATE_CONSUMER_OFFSET, fields)
-            assert answer.code == ResponseCode.SUCCESS
+            await slave.done(Code.UPDATE_CONSUMER_OFFSET, fields)
         async with serve(tmp_path / "master", nameservers=names, listen_port=port) as master:
             await eventually(
                 lambda: master.broker._offsets.of("G", "Orders") == ends, seconds=120
