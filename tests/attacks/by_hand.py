@@ -12,23 +12,37 @@ _SUBSCRIBED, _SUSPENDED = 4, 2
 
 
 def send(
-    stranger: Stranger, topic: str, queue_id: int = 0, body: bytes = b"x", properties: str = ""
+    stranger: Stranger,
+    topic: str,
+    queue_id: int = 0,
+    body: bytes = b"x",
+    properties: str = "",
+    *,
+    queues: int = 4,
 ) -> Answered:
-    """One message."""
-    opaque = begin_send(stranger, topic, queue_id, body, properties)
+    """One message; `queues` is how many a topic gets that it makes."""
+    opaque = begin_send(stranger, topic, queue_id, body, properties, queues=queues)
     while not (answer := stranger.read()).is_answer or answer.opaque != opaque:
         pass
     return answer
 
 
 def begin_send(
-    stranger: Stranger, topic: str, queue_id: int = 0, body: bytes = b"x", properties: str = ""
+    stranger: Stranger,
+    topic: str,
+    queue_id: int = 0,
+    body: bytes = b"x",
+    properties: str = "",
+    *,
+    queues: int = 4,
 ) -> int:
     """Send one message and do not wait; the request's number."""
     stranger._opaque += 1
     opaque = stranger._opaque
     stranger.socket.sendall(
-        send_frame(topic, body, opaque=opaque, queue_id=queue_id, properties=properties)
+        send_frame(
+            topic, body, opaque=opaque, queue_id=queue_id, properties=properties, queues=queues
+        )
     )
     return opaque
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from tests.attacks.stranger import Stranger
 from tests.golden.test_store_kinds import EXPECTED, SOURCE
 from tests.support import processes
 from tests.support.request_fields import pop_fields
+from tests.support.store_puts import writable_copy
 
 TOPIC, QUEUE = "KindsBatches", 1
 OK, MESSAGE_ILLEGAL, NOT_FOUND, POP = 0, 13, 19, 200050
@@ -30,10 +30,7 @@ SETTINGS = {
 @pytest.fixture
 def broker(tmp_path: Path):
     """A broker on a copy of the store, alone."""
-    target = tmp_path / "broker" / "store"
-    shutil.copytree(SOURCE / "store", target, copy_function=shutil.copyfile)
-    for path in [target, *target.rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    writable_copy(SOURCE / "store", tmp_path / "broker" / "store")
     with processes.broker(tmp_path / "broker", "", settings=SETTINGS) as program:
         yield program
 

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import struct
 
-import pytest
-
+from tests.attacks import by_hand
 from tests.attacks.stranger import Answered, Stranger
-from tests.support.frames import read_frame
 from tests.support.good_client import GoodClient
-from tests.support.load import send_frame
 from tests.support.memory import MIB, MemoryWatch
 from tests.support.request_fields import send_fields
 
 SEND_BATCH, GET_MAX_OFFSET = 320, 30
 SUCCESS, MESSAGE_ILLEGAL = 0, 13
 MESSAGES = 150_000
-
-
-@pytest.fixture(scope="module")
-def broker(standing):
-    """One for all attacks: it outlives them."""
-    return standing
 
 
 def item(body: bytes, properties: bytes = b"") -> bytes:
@@ -41,18 +32,17 @@ def count(peer: Stranger, topic: str) -> int:
 
 def make(address: str, topic: str) -> None:
     with Stranger(address) as peer:
-        peer.socket.sendall(send_frame(topic, b"x", opaque=1, queue_id=0, queues=1))
-        read_frame(peer.socket)
+        by_hand.send(peer, topic, queues=1)
 
 
-def test_a_batch_of_very_many_messages_holds_nobody_up(broker):
+def test_a_batch_of_very_many_messages_holds_nobody_up(standing):
     """150,000 messages in one batch of 3.4 MB are all stored, each with its id, and others do not wait for them."""
-    make(broker.address, "Small")
+    make(standing.address, "Small")
     body = item(b"x") * MESSAGES
     with (
-        GoodClient(broker.address, broker.pid) as good,
-        MemoryWatch(broker.pid) as watch,
-        Stranger(broker.address) as peer,
+        GoodClient(standing.address, standing.pid) as good,
+        MemoryWatch(standing.pid) as watch,
+        Stranger(standing.address) as peer,
     ):
         answer = send(peer, "Small", body)
         assert answer.code == SUCCESS, answer.remark
@@ -63,10 +53,10 @@ def test_a_batch_of_very_many_messages_holds_nobody_up(broker):
     watch.check(growth_max=64 * MIB)
 
 
-def test_a_large_batch_that_is_broken_at_its_end_leaves_nothing(broker):
+def test_a_large_batch_that_is_broken_at_its_end_leaves_nothing(standing):
     """A batch is looked through before its first piece is stored."""
-    make(broker.address, "Broken")
-    with Stranger(broker.address) as peer:
+    make(standing.address, "Broken")
+    with Stranger(standing.address) as peer:
         answer = send(peer, "Broken", item(b"x") * 20_000 + item(b"x")[:-1])
         assert answer.code == MESSAGE_ILLEGAL, answer
         assert "the batch item at byte" in answer.remark

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import struct
 
 from cometmq.codec.remoting import FRAME_SIZE_MAX
 from cometmq.model.codes import RequestCode, ResponseCode
+from tests.attacks import beats
 from tests.attacks.stranger import Stranger
 from tests.support.frames import json_frame
 from tests.support.good_client import GoodClient
@@ -17,18 +17,9 @@ from tests.support.memory import MIB, MemoryWatch
 GROUP = "large_answers"
 
 
-def heartbeat(client_id: str, group: str = GROUP) -> bytes:
+def heartbeat(client_id: str) -> bytes:
     """What a push consumer of one group says of itself."""
-    consumer = {
-        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
-        "consumeType": "CONSUME_PASSIVELY",
-        "groupName": group,
-        "messageModel": "CLUSTERING",
-        "subscriptionDataSet": [],
-        "unitMode": False,
-    }
-    said = {"clientID": client_id, "consumerDataSet": [consumer], "producerDataSet": []}
-    return json.dumps(said).encode()
+    return beats.heartbeat(client_id, [beats.consumer(GROUP)])
 
 
 def test_a_list_that_fits_no_frame_ends_nobodys_connection(broker):

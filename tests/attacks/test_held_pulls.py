@@ -6,10 +6,10 @@ import time
 
 import pytest
 
+from tests.attacks import by_hand
 from tests.attacks.stranger import Stranger
-from tests.support.frames import json_frame, read_frame
+from tests.support.frames import json_frame
 from tests.support.good_client import GoodClient
-from tests.support.load import send_frame
 from tests.support.memory import MIB, MemoryWatch
 from tests.support.request_fields import pop_fields, pull_fields
 
@@ -18,19 +18,10 @@ SUCCESS, SYSTEM_BUSY, PULL_NOT_FOUND = 0, 2, 19
 SUSPENDED = "6"  # PullSysFlag: FLAG_SUSPEND and FLAG_SUBSCRIPTION
 
 
-@pytest.fixture(scope="module")
-def broker(standing):
-    """One for all attacks: it outlives them."""
-    return standing
-
-
 def send(address: str, topic: str, tag: str) -> None:
     """A message, into the topic's only queue."""
     with Stranger(address) as peer:
-        peer.socket.sendall(
-            send_frame(topic, b"x", opaque=1, queue_id=0, queues=1, properties=f"TAGS\1{tag}\2")
-        )
-        read_frame(peer.socket)
+        by_hand.send(peer, topic, properties=f"TAGS\1{tag}\2", queues=1)
 
 
 def pull(topic: str, tag: str, *, millis: int = 60_000, **more: str) -> dict[str, str]:
@@ -61,41 +52,41 @@ def send_some(peer: Stranger, code: int, fields: list[dict[str, str]]) -> None:
         time.sleep(0.005)
 
 
-def test_a_message_that_wakes_half_of_thousands_of_pulls(broker):
+def test_a_message_that_wakes_half_of_thousands_of_pulls(standing):
     """5,000 pulls wait on one queue, half of them for another tag: a message wakes its half, and holds nobody up."""
-    send(broker.address, "Woken", "first")
-    with Stranger(broker.address) as one, Stranger(broker.address) as other:
+    send(standing.address, "Woken", "first")
+    with Stranger(standing.address) as one, Stranger(standing.address) as other:
         for peer in (one, other):
             send_some(peer, PULL, [pull("Woken", "ab"[number % 2]) for number in range(2_500)])
-        with GoodClient(broker.address, broker.pid) as good:
-            send(broker.address, "Woken", "a")
+        with GoodClient(standing.address, standing.pid) as good:
+            send(standing.address, "Woken", "a")
             for peer in (one, other):
                 assert {peer.read().code for _ in range(1_250)} == {SUCCESS}
         good.check()
 
 
-def test_thousands_of_pulls_that_expire_at_once(broker):
+def test_thousands_of_pulls_that_expire_at_once(standing):
     """8,000 pulls whose time is over in the same moment are answered in steps."""
-    send(broker.address, "Expired", "first")
-    with Stranger(broker.address) as one, Stranger(broker.address) as other:
+    send(standing.address, "Expired", "first")
+    with Stranger(standing.address) as one, Stranger(standing.address) as other:
         until = time.monotonic() + 6
         for peer in (one, other):
             for _ in range(8):
                 millis = int((until - time.monotonic()) * 1000)
                 send_some(peer, PULL, [pull("Expired", "a", millis=millis)] * 500)
-        with GoodClient(broker.address, broker.pid) as good:
+        with GoodClient(standing.address, standing.pid) as good:
             for peer in (one, other):
                 assert {peer.read().code for _ in range(4_000)} == {PULL_NOT_FOUND}
         good.check()
 
 
-def test_a_connection_that_holds_all_it_may_takes_no_place_of_others(broker):
+def test_a_connection_that_holds_all_it_may_takes_no_place_of_others(standing):
     """One connection may hold 4,096 pulls; the next one is busy, and another connection's pull waits as it should."""
-    send(broker.address, "Full", "first")
+    send(standing.address, "Full", "first")
     with (
-        GoodClient(broker.address, broker.pid) as good,
-        Stranger(broker.address) as greedy,
-        Stranger(broker.address) as honest,
+        GoodClient(standing.address, standing.pid) as good,
+        Stranger(standing.address) as greedy,
+        Stranger(standing.address) as honest,
     ):
         send_some(greedy, PULL, [pull("Full", "b")] * 4_200)
         refused = [greedy.read() for _ in range(4_200 - 4_096)]
@@ -106,15 +97,15 @@ def test_a_connection_that_holds_all_it_may_takes_no_place_of_others(broker):
         with pytest.raises(TimeoutError):
             honest.read()
         honest.socket.settimeout(10)
-        send(broker.address, "Full", "a")
+        send(standing.address, "Full", "a")
         assert honest.read().code == SUCCESS
     good.check()
 
 
 @pytest.mark.parametrize("junk", ["a field nobody asked for", "tags", "an expression"])
-def test_held_pulls_are_weighed(broker, junk):
+def test_held_pulls_are_weighed(standing, junk):
     """4,000 pulls with 50 KB of junk each, as fields or as a subscription, take a few megabytes of the broker."""
-    send(broker.address, "Junk", "first")
+    send(standing.address, "Junk", "first")
     filled = "x" * 50_000
     more = {
         "a field nobody asked for": {"junk": filled},
@@ -124,7 +115,7 @@ def test_held_pulls_are_weighed(broker, junk):
             "expressionType": "SQL92",
         },
     }[junk]
-    with MemoryWatch(broker.pid) as watch, Stranger(broker.address) as peer:
+    with MemoryWatch(standing.pid) as watch, Stranger(standing.address) as peer:
         count = 2_000 if junk == "a field nobody asked for" else 500
         for number in range(count):
             asked = {**pull("Junk", f"a{number}"), **more}
@@ -141,10 +132,10 @@ def test_held_pulls_are_weighed(broker, junk):
     watch.check_back()
 
 
-def test_held_pops_are_weighed(broker):
+def test_held_pops_are_weighed(standing):
     """1,000 pops with 50 KB of junk each take a few megabytes of the broker."""
-    send(broker.address, "PoppedJunk", "first")
-    with MemoryWatch(broker.pid) as watch, Stranger(broker.address) as peer:
+    send(standing.address, "PoppedJunk", "first")
+    with MemoryWatch(standing.pid) as watch, Stranger(standing.address) as peer:
         asked = pop("PoppedJunk", millis=60_000, junk="x" * 50_000)
         for _ in range(100):
             send_some(peer, POP, [asked] * 10)

@@ -12,6 +12,7 @@ from cometmq.store.appender import encode_topic_block
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
+from tests.attacks.beats import HEART_BEAT, consumer, heartbeat
 from tests.attacks.by_hand import pull, send
 from tests.attacks.stranger import Answered, Stranger
 from tests.support import processes
@@ -19,7 +20,7 @@ from tests.support.good_client import GoodClient
 from tests.support.request_fields import pop_fields
 from tests.support.store_puts import HOST_V4
 
-SEND_BACK, HEARTBEAT, POP, DELETE_TOPIC, DELETE_GROUP = 36, 34, 200050, 215, 207
+SEND_BACK, POP, DELETE_TOPIC, DELETE_GROUP = 36, 200050, 215, 207
 OK, SYSTEM_ERROR, NOT_SERVING, INVALID = 0, 1, 14, 29
 LONG_GROUP = (
     "g" * 251
@@ -30,22 +31,6 @@ LONG_TOPIC = "%DLQ%" + LONG_GROUP
 def physical_offset(sent: Answered) -> int:
     """Where in the log a message lies: the last half of its id."""
     return int(sent.fields["msgId"][-16:], 16)
-
-
-def heartbeat(stranger: Stranger, group: str) -> Answered:
-    """Come as a consumer of a group."""
-    body = {
-        "clientID": "one",
-        "producerDataSet": [],
-        "consumerDataSet": [
-            {
-                "groupName": group, "consumeType": "CONSUME_PASSIVELY",
-                "messageModel": "CLUSTERING", "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
-                "subscriptionDataSet": [], "unitMode": False,
-            }
-        ],
-    }  # fmt: skip
-    return stranger.ask(HEARTBEAT, {}, json.dumps(body).encode())
 
 
 def give_back(
@@ -84,7 +69,10 @@ def test_a_send_back_whose_dead_letter_topic_has_too_long_a_name_stops_nobody(
     tmp_path, nameserver, broker
 ):
     with Stranger(broker.address) as stranger, GoodClient(broker.address, broker.pid) as good:
-        assert heartbeat(stranger, LONG_GROUP).code == OK  # It may consume, without retries.
+        beat = heartbeat("one", [consumer(LONG_GROUP)])
+        assert (
+            stranger.ask(HEART_BEAT, body=beat).code == OK
+        )  # It may consume, without retries.
         sent = send(stranger, "Given")
         # Dead at once, at the next level, delayed by 1 s.
         answers = [

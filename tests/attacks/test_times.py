@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.attacks.by_hand import send
 from tests.attacks.stranger import Answered, Stranger
-from tests.support.frames import read_frame
-from tests.support.load import send_frame
 from tests.support.request_fields import pop_fields, pull_fields
 
 PULL, QUERY_OFFSET, UPDATE_OFFSET = 11, 14, 15
@@ -16,18 +15,11 @@ ENDLESS = str((1 << 63) - 1)
 THREE_DAYS_MS = 3 * 24 * 3_600_000  # timerMaxDelaySec
 
 
-@pytest.fixture(scope="module")
-def broker(standing):
-    """One for all attacks: it outlives them."""
-    return standing
-
-
 def fill(address: str, topic: str, count: int = 1) -> None:
     """Messages in the topic's only queue."""
     with Stranger(address) as peer:
-        for number in range(count):
-            peer.socket.sendall(send_frame(topic, b"x", opaque=number, queue_id=0, queues=1))
-            read_frame(peer.socket)
+        for _ in range(count):
+            send(peer, topic, queues=1)
 
 
 def pop(peer: Stranger, topic: str, invisible: str, *, order: str = "false") -> Answered:
@@ -48,11 +40,11 @@ def handle(answer: Answered) -> str:
 
 
 @pytest.mark.parametrize("order", ["false", "true"])
-def test_a_pop_with_an_endless_invisible_time_is_refused(broker, order):
+def test_a_pop_with_an_endless_invisible_time_is_refused(standing, order):
     """A pop, and a change of its time, may hide a message for three days, and not for ever."""
     topic = f"Popped{order}"
-    fill(broker.address, topic)
-    with Stranger(broker.address) as peer:
+    fill(standing.address, topic)
+    with Stranger(standing.address) as peer:
         for endless in (ENDLESS, str(THREE_DAYS_MS + 1)):
             answer = pop(peer, topic, endless, order=order)
             assert (answer.code, str(THREE_DAYS_MS) in answer.remark) == (
@@ -71,24 +63,24 @@ def test_a_pop_with_an_endless_invisible_time_is_refused(broker, order):
         assert again.code == SUCCESS, "it must come again, whatever was asked before"
 
 
-def test_an_acknowledgement_in_order_beyond_the_end_is_refused(broker):
+def test_an_acknowledgement_in_order_beyond_the_end_is_refused(standing):
     """An acknowledgement names a message that there is, or the group would skip all that is to come."""
-    fill(broker.address, "Acknowledged", 2)
+    fill(standing.address, "Acknowledged", 2)
     ack = {
         "consumerGroup": "skipping", "topic": "Acknowledged", "queueId": "0", "offset": "2",
         "extraInfo": "2 1 60000 999 0 broker-a 0 2",
     }  # fmt: skip
-    with Stranger(broker.address) as peer:
+    with Stranger(standing.address) as peer:
         assert peer.ask(ACK, ack).code == MESSAGE_ILLEGAL
         where = {"consumerGroup": "skipping", "topic": "Acknowledged", "queueId": "0"}
         assert peer.ask(QUERY_OFFSET, where | {"setZeroIfNotFound": "false"}).code != SUCCESS
 
 
-def test_an_offset_far_beyond_the_end_skips_nothing(broker):
+def test_an_offset_far_beyond_the_end_skips_nothing(standing):
     """An offset of 10^18 in a queue of ten messages is refused by name, and a pull that brings one brings none."""
-    fill(broker.address, "Skipped", 10)
+    fill(standing.address, "Skipped", 10)
     place = {"consumerGroup": "g", "topic": "Skipped", "queueId": "0"}
-    with Stranger(broker.address) as peer:
+    with Stranger(standing.address) as peer:
         assert peer.ask(UPDATE_OFFSET, place | {"commitOffset": "7"}).code == SUCCESS
         for beyond in (str(10**18), "1035"):
             answer = peer.ask(UPDATE_OFFSET, place | {"commitOffset": beyond})
