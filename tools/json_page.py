@@ -40,8 +40,11 @@ SECTIONS = {
     "topic queue": "cometmq.cli.topics.QueueLine",
     "acl users": "cometmq.admin.UserLine",
     "acl policies": "cometmq.admin.EntryLine",
+    "side": "cometmq.admin.ConflictSide",
     "explained check": "cometmq.admin.ExplainFinding",
     "consume rates": "cometmq.admin.ConsumeRates",
+    "store finding": "cometmq.offline.findings.Finding",
+    "store damage": "cometmq.offline.repair.Damage",
     "store expired": "cometmq.cli.expired.ExpiredFile",
 }
 WORDS: dict[Any, str] = {str: "text", int: "integer", float: "number", bool: "boolean"}
@@ -95,7 +98,7 @@ def rows_of(kind: type) -> str:
 
 def type_word(hint: Any) -> str:
     """A type in the words of the page."""
-    if get_origin(hint) is list:
+    if get_origin(hint) in (list, tuple):
         return f"list of {type_word(get_args(hint)[0])}"
     kinds = [each for each in get_args(hint) or (hint,) if each is not type(None)]
     return WORDS[kinds[0]] + (" or null" if len(kinds) < len(get_args(hint)) else "")
