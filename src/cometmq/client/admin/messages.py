@@ -12,7 +12,6 @@ from cometmq.client.admin.letters import REPLAY_OF, place_text
 from cometmq.client.admin.noun import AsyncNoun
 from cometmq.client.admin.queries import MessageQueries, is_offset_message_id, read_range
 from cometmq.client.api.messages import ALL_TIME, MessageApi
-from cometmq.client.producer.producer import AsyncProducer
 from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
 from cometmq.codec.bodies.running import DirectOutcome
@@ -285,6 +284,8 @@ class AsyncMessageAdmin(AsyncNoun):
 
         Raises the errors of a send, such as TopicNotFound, MessageError and SendFailed.
         """
+        from cometmq.client.producer.producer import AsyncProducer  # No other method needs it.
+
         queue = self._namespace.wrap_queue(message.queue)
         place = place_text(queue, message.queue_offset)
         copy = Message(
