@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import threading
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Iterator
 
 import pytest
 
-from cometmq import Admin, AsyncAdmin, Message, Producer
-from cometmq.admin import GroupConfig
+from cometmq import AsyncAdmin, Message
 from cometmq.client.lifecycle import AsyncClient
 from cometmq.client.settings import (
     ClientSettings,
@@ -21,42 +18,18 @@ from cometmq.client.settings import (
     PushSettings,
     SimpleSettings,
 )
-from cometmq.embedded import Embedded
 from cometmq.errors import ClientClosed, CometError
-from tests.support.public_names import public, public_names
+from tests.support.client_lives import (
+    CLASSES,
+    SECONDS_MAX,
+    TOPIC,
+    left_of,
+    make,
+    small_cluster,
+    use,
+)
+from tests.support.public_names import public_names
 
-TOPIC, GROUP = "life", "life_group"
-SECONDS_MAX = 60
-
-
-async def listen(_message: object) -> None:
-    """Consume everything."""
-
-
-def handle(_message: object) -> None:
-    """Consume everything, in a thread."""
-
-
-# The arguments of each class, the same for the asyncio and the blocking one, and a call of the running client.
-CLASSES: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
-    "Producer": ({"group": GROUP}, lambda one: one.send(Message(TOPIC, b"x"))),
-    "EncodedProducer": ({"group": GROUP}, lambda one: one.queues(TOPIC)),
-    "PushConsumer": (
-        {"group": GROUP, "listener": listen, "subscriptions": [TOPIC]},
-        lambda one: one.set_concurrency(2),
-    ),
-    "PullConsumer": (
-        {"group": f"{GROUP}_pull", "subscriptions": [TOPIC]},
-        lambda one: one.receive(1, wait_ms=100),
-    ),
-    "SimpleConsumer": (
-        {"group": f"{GROUP}_simple", "subscriptions": [TOPIC]},
-        lambda one: one.receive(1, wait_ms=100),
-    ),
-    "QueueReader": ({"group": GROUP}, lambda one: one.topics()),
-    "Admin": ({}, lambda one: one.topics.list()),
-    "ReplayClaims": ({"group": f"{GROUP}_pull"}, lambda one: one.take("run", [])),
-}
 SETTINGS: dict[str, type[ClientSettings]] = {
     "Producer": ProducerSettings,
     "EncodedProducer": ProducerSettings,
@@ -68,39 +41,10 @@ SETTINGS: dict[str, type[ClientSettings]] = {
 each_class = pytest.mark.parametrize("name", CLASSES)
 
 
-def make(name: str, names: str | None, *, prefix: str = "Async", **more: Any) -> Any:
-    arguments = {**CLASSES[name][0], **more}
-    if not prefix and "listener" in arguments:
-        arguments["listener"] = handle
-    return public(prefix + name)(names, **arguments)
-
-
-async def use(one: Any, name: str) -> Any:
-    done = CLASSES[name][1](one)
-    return await done if isinstance(done, Awaitable) else done
-
-
 @pytest.fixture(scope="module")
 def names() -> Iterator[str]:
-    with Embedded() as cluster:
-        with Admin(cluster.nameserver) as admin, Producer(cluster.nameserver) as producer:
-            admin.topics.create(TOPIC, queues=1)
-            for group in (GROUP, f"{GROUP}_pull", f"{GROUP}_simple"):
-                admin.groups.create(GroupConfig(group))
-            producer.send(Message(TOPIC, b"x"))
-        yield cluster.nameserver
-
-
-async def left_of(one: Any) -> list[str]:
-    """What is left of a client: tasks, connections and threads of listeners."""
-    await asyncio.sleep(0)
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    threads = [each.name for each in threading.enumerate() if each.name.startswith("listener-")]
-    return [
-        *(task.get_name() for task in tasks),
-        *one._instance.channels.open_addresses(),
-        *threads,
-    ]
+    with small_cluster() as nameserver:
+        yield nameserver
 
 
 def test_the_table_has_every_client_class():

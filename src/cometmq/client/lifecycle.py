@@ -1,12 +1,14 @@
 """The life cycle of the asyncio client classes: made, starting, running, closing, closed.
 
 A start that fails or is cancelled closes its parts and can be repeated. A cancelled close is completed by the next
-one. A client that has run and was closed cannot be started again (as in RocketMQ and Kafka); make a new one.
+one. A client that has run and was closed cannot be started again (as in RocketMQ and Kafka); make a new one. From its
+start to its close a client belongs to one event loop; calls on others are refused.
 """
 
 import asyncio
 import enum
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from typing import Self
 
@@ -57,6 +59,8 @@ class AsyncClient:
         self._instance = instance or ClientInstance(nameservers, settings)
         self._owns_instance = instance is None
         self._state = ClientState.MADE
+        self._loop: asyncio.AbstractEventLoop | None = None  # While parts are open.
+        self._pid = os.getpid()
         self._steps: list[Callable[[], Awaitable[None] | None]] = []
         self._changing = asyncio.Lock()
         self.class_name = type(self).__name__
@@ -76,19 +80,23 @@ class AsyncClient:
     # --- life cycle
 
     async def start(self) -> None:
-        """Start the client, or do nothing if it is running; raise ClientClosed if it has run before and was closed.
+        """Start the client on the running event loop, or do nothing if it is running there.
 
         If the start fails or is cancelled, it closes the parts that it started, and the caller can repeat it.
+
+        Raises:
+            ClientClosed: The client has run before and was closed, or it was started on another event loop.
         """
+        self._check_loop()
         async with self._changing:
-            if self._state is ClientState.RUNNING:
-                return
             if self._state is not ClientState.MADE:
                 self._check_running()
+                return
             await (
                 self._end_steps()
             )  # Left over from a failed start whose cleanup was cancelled.
             self._state = ClientState.STARTING
+            self._loop, self._pid = asyncio.get_running_loop(), os.getpid()
             try:
                 if self._owns_instance:
                     self._at_close(self._instance.close)
@@ -103,8 +111,16 @@ class AsyncClient:
     async def close(self) -> None:
         """Close the client; if it is not running, only release what a failed start or a cancelled close left open.
 
-        Errors of closing a part are only logged. If a call is cancelled, the next call repeats the interrupted part.
+        Errors of closing a part are only logged. If a call is cancelled, the next call repeats the interrupted part. If the
+        event loop of the start has been closed, or runs in the parent of this process, no part is closed.
+
+        Raises:
+            ClientClosed: The client was started on another event loop, which can still run.
         """
+        if self._is_cut_off:
+            self._steps.clear()
+            self._loop = None
+        self._check_loop()
         async with self._changing:
             if self._state is ClientState.RUNNING:
                 self._state = ClientState.CLOSING
@@ -140,6 +156,7 @@ class AsyncClient:
                     "A part of %s could not be closed; the other parts are closed", self._named
                 )
             self._steps.pop()
+        self._loop = None
 
     @property
     def _live(self) -> ClientInstance:
@@ -151,8 +168,25 @@ class AsyncClient:
     def _is_open(self) -> bool:
         return self._state in (ClientState.STARTING, ClientState.RUNNING)
 
+    @property
+    def _is_cut_off(self) -> bool:
+        """Whether the event loop of the start has been closed, or runs in the parent of this process."""
+        return self._loop is not None and (self._loop.is_closed() or self._pid != os.getpid())
+
+    def _check_loop(self) -> None:
+        if self._loop is None or self._loop is _running_loop():
+            return
+        if self._pid != os.getpid():
+            raise ClientClosed(
+                f"{self._named} was started before fork(); create a new one here"
+            )
+        raise ClientClosed(
+            f"{self._named} was started on another event loop; create one {self.class_name} for each event loop"
+        )
+
     def _check_running(self) -> None:
         if self._state is ClientState.RUNNING:
+            self._check_loop()
             return
         if self._state in (ClientState.CLOSING, ClientState.CLOSED):
             raise ClientClosed(
@@ -162,6 +196,13 @@ class AsyncClient:
         raise ClientClosed(
             f"{self._named} is not running; use it inside `{block}`, or call start() first"
         )
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 class AsyncGroupClient(AsyncClient):

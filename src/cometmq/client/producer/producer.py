@@ -117,7 +117,7 @@ class AsyncProducer(AsyncGroupClient):
             self._accumulator = Accumulator(self._encoder, sender, self._settings)
             self._at_close(self._accumulator.close)
         elif not self._interceptors and sender.faults is None:
-            self._sends = TurnSends(self._encoder, sender)
+            self._sends = TurnSends(self._encoder, sender, self._check_running)
         self._at_close(self._take_no_more)
         # A broker with a half message of this group must be able to reach us, even if we have sent it nothing.
         await self._instance.join(self._membership, everywhere=self._listener is not None)
@@ -163,9 +163,9 @@ class AsyncProducer(AsyncGroupClient):
             CodecError: The broker's answer is malformed (the message may be stored), or the route is.
         """
         sends = self._sends
-        if sends is not None and queue is None and selector is None and timeout_ms is None:
-            return sends.add(message)
         try:
+            if sends is not None and queue is None and selector is None and timeout_ms is None:
+                return sends.add(message)
             return self._begin(message, queue, selector, timeout_ms)
         except CometError as error:
             return _failed(error)

@@ -5,6 +5,7 @@
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -54,11 +55,19 @@ class TurnSends:
         encoder: Encodes sends that go alone.
         sender: Sends them, and counts the sends in flight.
         seconds: Timeout of a send with all its attempts.
+
+    Args:
+        encoder: Encodes sends that go alone.
+        sender: Sends them.
+        check_running: Raises ClientClosed if the producer is not running, or on another event loop.
     """
 
-    def __init__(self, encoder: SendEncoder, sender: EncodedSender) -> None:
+    def __init__(
+        self, encoder: SendEncoder, sender: EncodedSender, check_running: Callable[[], None]
+    ) -> None:
         self.encoder = encoder
         self.sender = sender
+        self._check_running = check_running
         self._waiting: list[tuple[Message, asyncio.Future[SendResult]]] = []
         self._by_topic: dict[str, TopicTargets] = {}
         self._new_future = sender.loop.create_future
@@ -69,7 +78,12 @@ class TurnSends:
         """Collect a message and return its future, which also gets errors; send it in the next loop iteration or sooner.
 
         Sooner: in this call, if nothing else is collected or in flight, or at the 128th message or a call of `send_now`.
+
+        Raises:
+            ClientClosed: This is the first message, and the producer is not running, or on another event loop.
         """
+        if not self._waiting:
+            self._check_running()
         result: asyncio.Future[SendResult] = self._new_future()
         waiting = self._waiting
         waiting.append((message, result))

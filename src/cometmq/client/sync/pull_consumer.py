@@ -167,7 +167,8 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
     def __iter__(self) -> Iterator[StoredMessage]:
         """Yield the messages that `receive` returns, one after the other, while the consumer runs.
 
-        With subscriptions, they are those of this member's share of the topics' queues that pass the filters.
+        With subscriptions, they are those of this member's share of the topics' queues that pass the filters. Raises
+        ClientClosed if the consumer is not running when the iteration begins.
         """
         return self._portal.iterate(self._client.__aiter__)
 

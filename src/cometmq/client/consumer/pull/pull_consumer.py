@@ -325,8 +325,10 @@ class AsyncPullConsumer(AsyncGroupClient):
     async def __aiter__(self) -> AsyncIterator[StoredMessage]:
         """Yield the messages that `receive` returns, one after the other, while the consumer runs.
 
-        With subscriptions, they are those of this member's share of the topics' queues that pass the filters.
+        With subscriptions, they are those of this member's share of the topics' queues that pass the filters. Raises
+        ClientClosed if the consumer is not running when the iteration begins.
         """
+        self._check_running()
         while self._is_open:
             for message in await self.receive(1):
                 yield message
