@@ -60,8 +60,10 @@ lint: setup ## style, mistakes and spelling
 	$(BIN)/ruff check .
 	$(BIN)/codespell
 
-types: setup ## mypy, strict
+types: setup ## mypy, strict; pyright, strict, for what users write: examples and tests/typing
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-types.lock
 	$(BIN)/mypy
+	$(BIN)/basedpyright
 
 arch: setup ## who may import whom, and what the kernel touches
 	$(BIN)/lint-imports --no-cache

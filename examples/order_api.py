@@ -4,7 +4,7 @@ Start a broker first (`cometmq up`), then `pip install fastapi uvicorn` and `uvi
 environment's NAMESRV_ADDR names the nameservers; without it they are sought on this machine.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Annotated
 
@@ -32,7 +32,7 @@ ORDERS = Topic("orders", PydanticCodec(Order))
 
 
 @asynccontextmanager
-async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def lifespan(app: FastAPI) -> AsyncGenerator[None, None]:
     """One producer for all requests, closed with the service."""
     async with AsyncProducer(settings=ProducerSettings(send_timeout_ms=2_000)) as producer:
         app.state.producer = producer

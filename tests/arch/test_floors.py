@@ -70,12 +70,14 @@ def _locked(name: str) -> dict[str, str]:
 
 
 def test_what_a_target_installs_besides_changes_no_other_package_of_the_environment():
-    """`make docs`, `make build`, `make wheels` and `make audit` install into the environment that `make setup` made."""
-    own, docs, release = (
-        _locked(f"requirements{kind}.lock") for kind in ("", "-docs", "-release")
+    """`make docs`, `make types`, `make build`, `make wheels` and `make audit` install into the environment that `make setup` made."""
+    own, docs, release, types = (
+        _locked(f"requirements{kind}.lock") for kind in ("", "-docs", "-release", "-types")
     )
     assert docs
     assert release
-    assert set(own) & (set(docs) | set(release)) == set()
+    assert types
+    assert set(own) & (set(docs) | set(release) | set(types)) == set()
+    assert set(types) & (set(docs) | set(release)) == set()
     both = set(docs) & set(release)
     assert {name: docs[name] for name in both} == {name: release[name] for name in both}

@@ -276,8 +276,12 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         """
         return Transaction(
             self._portal,
-            self._client.transaction(
-                message, queue=queue, selector=selector, timeout_ms=timeout_ms
+            self._portal.call(
+                self._client.transaction,
+                message,
+                queue=queue,
+                selector=selector,
+                timeout_ms=timeout_ms,
             ),
         )
 
