@@ -97,11 +97,11 @@ class StorePoisoned(StoreError):
 
 
 class StoreLocked(StoreError):
-    """Another program, a broker of CometMQ or RocketMQ or a tool, or this process itself has the directory open."""
+    """A directory that another program, a broker of CometMQ or RocketMQ or a tool, or this process itself has open."""
 
 
 class StoreDamaged(StoreError):
-    """Store or archive files are damaged, missing or not supported, or do not match the settings or a position to read."""
+    """Files of a store or archive that are damaged, missing or not supported, or do not match settings or a position."""
 
 
 class RecordIllegal(StoreError):
@@ -119,7 +119,7 @@ class NetError(CometError):
 
 
 class ConnectError(NetError):
-    """Connecting to an address failed, or an accepted connection lacks the required TLS."""
+    """A connection that could not be made, or that was accepted and lacks the required TLS."""
 
 
 class ConnectionLost(NetError):

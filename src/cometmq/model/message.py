@@ -144,7 +144,7 @@ class Message:
 
     @property
     def key_words(self) -> tuple[str, ...]:
-        """Return the keys of the message as a tuple of texts; empty without any."""
+        """The keys of the message as a tuple of texts; empty without any."""
         if isinstance(self.keys, str):
             return (self.keys,) if self.keys else ()
         return tuple(self.keys)

@@ -21,7 +21,7 @@ from cometmq.client.settings import ClientSettings
 
 
 class AsyncAdmin(AsyncClient):
-    """Administers a cluster; each property has the methods of one subject, such as `topics.create`.
+    """A client that administers a cluster; each property has the methods of one subject, such as `topics.create`.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.

@@ -79,7 +79,7 @@ class DelayedMessages(NamedTuple):
 
 
 class DelayedFinder:
-    """Finds messages that wait on brokers for their delay level or delivery time, for one client.
+    """A finder of messages that wait on brokers for their delay level or delivery time, for one client.
 
     Args:
         consumer: Reads messages; no offset of its group changes.

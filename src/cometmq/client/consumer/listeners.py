@@ -36,7 +36,7 @@ BATCH_COUNT = 32  # The number of messages that a pull returns (pullBatchSize).
 
 
 class OrderlyStatus(Enum):
-    """Further results of an orderly listener with `PushSettings.commit_by_listener` (ConsumeOrderlyStatus).
+    """The further results of an orderly listener with `PushSettings.commit_by_listener` (ConsumeOrderlyStatus).
 
     Attributes:
         COMMIT: The messages of this call, and the earlier ones of the queue since the last commit, are consumed.
@@ -48,7 +48,7 @@ class OrderlyStatus(Enum):
 
 
 class DeadLetter(Exception):
-    """Raised by a listener to make its message a dead letter, without a retry if a broker accepts it.
+    """An exception by which a listener makes its message a dead letter, without a retry if a broker accepts it.
 
     Args:
         reason: Why a retry would not help; written to the log, which is all that happens with broadcasting.
@@ -78,7 +78,7 @@ class DeadLetter(Exception):
 
 
 class RetryLater(Exception):
-    """Raised by a listener to retry its message after a chosen delay; with broadcasting it is not retried.
+    """An exception by which a listener retries its message after a chosen delay; with broadcasting it is not retried.
 
     The delay is used as given if the queue is consumed in order, or popped and the broker accepts it. Otherwise the consumer asks for the shortest
     default delay level that is not shorter (1, 5, 10, 30 s; 1 to 10, 20, 30 min; 1, 2 h), or for the longest. The retry

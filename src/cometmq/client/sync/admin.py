@@ -15,7 +15,7 @@ from cometmq.client.sync.users import UserAdmin
 
 
 class Admin(BlockingClient[AsyncAdmin]):
-    """Administers a cluster; each property has the methods of one subject, such as `topics.create`.
+    """A client that administers a cluster; each property has the methods of one subject, such as `topics.create`.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.

@@ -14,7 +14,7 @@ from cometmq.model.queue import MessageQueue
 
 
 class QueueReader(BlockingGroupClient[AsyncQueueReader]):
-    """Reads ranges of queues and queries many queues at once, for a group that it never joins.
+    """A reader of ranges of queues, and of the positions of many queues at once, for a group that it never joins.
 
     It connects at the first call. A range that is being read when it is closed usually ends with an error.
 
