@@ -148,7 +148,8 @@ def test_the_dead_letter_may_be_named_as_one_message_and_the_next_ones_come(case
         assert case.dead_letters(1) == [b"1"]
 
 
-def test_a_body_that_cannot_be_decoded_is_a_dead_letter_after_one_call(case):
+def test_a_body_that_cannot_be_decoded_is_a_dead_letter_after_one_call(case, caplog):
+    """With one line in the log, and no traceback."""
     calls = Calls()
     topic: Topic[Any] = Topic(case.topic, JsonCodec())
     with Producer(case.names) as producer:
@@ -156,6 +157,11 @@ def test_a_body_that_cannot_be_decoded_is_a_dead_letter_after_one_call(case):
     with case.consumer(topic.listener(lambda given: calls.note(given.message))):
         calls.wait(b"0", b"1", b"2", b"3")
         assert case.dead_letters(1) == [b"{"]
+    ours = [each for each in caplog.records if each.name.startswith("cometmq.client")]
+    assert [each.levelname for each in ours if "rejected 1 message" in each.message] == [
+        "WARNING"
+    ]
+    assert not [each for each in ours if each.exc_info]
 
 
 def test_a_listener_chooses_when_its_message_comes_again(case):

@@ -8,6 +8,7 @@ import pytest
 
 from cometmq import (
     ALL,
+    Admin,
     AsyncAdmin,
     AsyncProducer,
     AsyncSimpleConsumer,
@@ -120,6 +121,38 @@ async def test_a_consumer_of_a_topic_that_must_not_be_read_waits_and_lets_others
         await asyncio.sleep(0.2)
         assert not receiving.done()
         assert await receiving == []
+
+
+async def test_a_poison_message_is_a_dead_letter_at_once_and_does_not_come_again(names, caplog):
+    """Its body cannot be decoded, for example; 16 redeliveries would take hours."""
+    await send(names, b"{")
+    async with (
+        AsyncSimpleConsumer(names, group="g", subscriptions=[TOPIC]) as consumer,
+        AsyncAdmin(names) as admin,
+    ):
+        (message,) = await consumer.receive(invisible_ms=1_000)
+        with caplog.at_level("INFO"):
+            await consumer.dead_letter(message, "no JSON")
+        assert [each for each in caplog.messages if "no JSON" in each] != []
+        letters = [letter async for letter in admin.dead_letters.read("g")]
+        assert [letter.body for letter in letters] == [b"{"]
+        assert await consumer.receive(wait_ms=1_500) == []
+
+
+def test_a_blocking_simple_consumer_refuses_only_what_it_received():
+    with Embedded() as cluster, Producer(cluster.nameserver) as producer:
+        sent = producer.send(Message(TOPIC, b"x"))
+        with (
+            SimpleConsumer(cluster.nameserver, group="g", subscriptions=[TOPIC]) as consumer,
+            Admin(cluster.nameserver) as admin,
+        ):
+            found = admin.messages.view(sent.offset_message_id)
+            with pytest.raises(ClientError, match="was not received from a simple consumer"):
+                consumer.dead_letter(found)
+            (message,) = consumer.receive(invisible_ms=60_000)
+            consumer.dead_letter(message)
+            (letter,) = admin.dead_letters.read("g")
+            assert letter.body == b"x"
 
 
 async def test_a_message_that_came_too_often_goes_to_the_dead_letters(names):

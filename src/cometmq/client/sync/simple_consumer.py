@@ -96,3 +96,16 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
             NetError, CodecError: The broker did not answer, or its answer is malformed.
         """
         return self._portal.call(self._client.change_invisibility, message, invisible_ms)
+
+    def dead_letter(self, message: StoredMessage, reason: str = "") -> None:
+        """Make a received message a dead letter of the group and acknowledge it: a retry would not help.
+
+        Args:
+            message: The message; if its invisible time is over, it may also have been redelivered.
+            reason: Why it is refused; written to the log.
+
+        Raises:
+            ClientError: A broker refused or has no master now, or the message was not popped; or ClientClosed.
+            NetError, CodecError: A broker gave no valid answer; the message may be redelivered, and be a dead letter, too.
+        """
+        self._portal.call(self._client.dead_letter, message, reason)

@@ -180,6 +180,25 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         self._check_running()
         return await self._popper.change_invisibility(message, invisible_ms)
 
+    async def dead_letter(self, message: StoredMessage, reason: str = "") -> None:
+        """Make a received message a dead letter of the group and acknowledge it: a retry would not help.
+
+        Args:
+            message: The message; if its invisible time is over, it may also have been redelivered.
+            reason: Why it is refused; written to the log.
+
+        Raises:
+            ClientError: A broker refused or has no master now, or the message was not popped; or ClientClosed.
+            NetError, CodecError: A broker gave no valid answer; the message may be redelivered, and be a dead letter, too.
+        """
+        self._check_running()
+        await self._bury(message)
+        _log.warning(
+            "The user rejected %s, which is a dead letter now: %s",
+            message_name(message),
+            reason,
+        )
+
     # --- choice of broker
 
     async def _places(self) -> list[_Place]:
@@ -223,16 +242,18 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         is_retry = receipt_of(message).kind != NORMAL
         if not is_retry or message.reconsume_times <= self._settings.retries_max:
             return False
-        assert self._back is not None, "made at start"
         try:
-            await self._back.tell(
-                message.queue.broker_name, message.commitlog_offset, DEAD_LETTER, message
-            )
-            await self._popper.ack([message])
+            await self._bury(message)
         except CometError as error:
             _log.warning("%s cannot become a dead letter: %s", message_name(message), error)
             return False
         return True
+
+    async def _bury(self, message: StoredMessage) -> None:
+        assert self._back is not None, "made at start"
+        broker_name = receipt_of(message).broker_name
+        await self._back.tell(broker_name, message.commitlog_offset, DEAD_LETTER, message)
+        await self._popper.ack([message])
 
     async def _wait_for_any(self, places: list[_Place], deadline: float) -> None:
         """Ask brokers whether they have messages; wait for one answer or the deadline. Open queries serve the next call."""
