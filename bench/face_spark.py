@@ -61,7 +61,7 @@ class SparkFace:
         make_backlog(self._folder / "mq")
         with ExitStack() as stack:
             self._mq = stack.enter_context(Embedded(self._folder / "mq"))
-            conf = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"}
+            conf = {"spark.driver.memory": "2g"}
             self._spark = session("face", master="local[2]", conf=conf)
             stack.callback(self._spark.stop)
             self._stack = stack.pop_all()
