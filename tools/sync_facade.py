@@ -131,8 +131,10 @@ def make(source: str, module: str) -> str:
     # What turns out to be unused is taken out again when the text is laid out.
     own = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
     names = own + _constants(tree)
+    imports = [ast.unparse(node) for node in tree.body if _is_import(node)]
     parts = [
         f'"""{title}: {made_by}."""',
+        *(each for each in imports if each.startswith("from __future__")),
         "import concurrent.futures",
         "from collections.abc import Iterator",
         f"from cometmq.client.{module} import {', '.join(names)}",
@@ -143,7 +145,7 @@ def make(source: str, module: str) -> str:
             for name, place in NOUNS.items()
             if name not in own
         ),
-        *(ast.unparse(node) for node in tree.body if _is_import(node)),
+        *imports,
         *(_class(node) for node in classes),
     ]
     return _laid_out("\n".join(parts))

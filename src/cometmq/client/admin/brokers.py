@@ -1,5 +1,7 @@
 """Brokers and nameservers, as `AsyncAdmin.brokers`: members, settings, replication, roles, and key-value configuration."""
 
+from __future__ import annotations
+
 import asyncio
 import re
 from collections.abc import Iterable, Mapping

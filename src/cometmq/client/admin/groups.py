@@ -1,5 +1,7 @@
 """Consumer groups, as `AsyncAdmin.groups`: settings, members and lag; also the connected members of producer groups."""
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain

@@ -1,5 +1,7 @@
 """Topics, as `AsyncAdmin.topics`: their queues and groups, and changes to them at all masters."""
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any

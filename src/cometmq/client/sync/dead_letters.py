@@ -1,5 +1,7 @@
 """The blocking `DeadLetterAdmin`: made by tools/sync_facade.py from cometmq.client.admin.dead_letters; do not edit."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 
 from cometmq.client.admin.dead_letters import ALL_LETTERS, AsyncDeadLetterAdmin

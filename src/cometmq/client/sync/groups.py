@@ -1,5 +1,7 @@
 """The blocking `GroupAdmin`: made by tools/sync_facade.py from cometmq.client.admin.groups; do not edit."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The blocking `TopicAdmin`: made by tools/sync_facade.py from cometmq.client.admin.topics; do not edit."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 
