@@ -36,7 +36,7 @@ build: setup ## source distribution and wheel, in dist/; fails without the compi
 	COMETMQ_KERNEL=fast $(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
 
-wheels: setup ## a wheel of each Python of this machine, installed and run without a compiler
+wheels: setup ## a wheel of each Python of this machine, and of what Maven brings, installed and run without a compiler
 	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-release.lock
 	$(PYTEST) tests/wheels -o faulthandler_timeout=0 $(ARGS)
 

@@ -1,9 +1,8 @@
-"""The source distribution, unpacked once; each Python builds its wheel there."""
+"""What `make build` makes, once; each other Python builds its wheel of the source distribution."""
 
 import os
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,11 @@ STRICT = {**os.environ, "COMETMQ_KERNEL": "fast"}
 
 
 def pytest_report_header() -> list[str]:
-    """Say which Pythons are tried, and which this machine does not have: these fail nothing."""
-    here = [f"Python {version}: {python}" for version, python in pythons.found().items()]
-    return here + [
-        f"Python {version}: not on this machine, and so not tested here"
+    """Say where the Pythons are, and which this machine does not have: these fail nothing."""
+    where = pythons.found() | pythons.fetchable()
+    return [
+        f"Python {version}: {where.get(version, 'not on this machine, and so not tested here')}"
         for version in pythons.supported()
-        if version not in pythons.found()
     ]
 
 
@@ -48,24 +46,33 @@ def run(command: list[str | Path], *, seconds: float = SECONDS_MAX, **how: objec
     return str(done.stdout)
 
 
+def each_python() -> list[object]:
+    """The Pythons as parameters; CI leaves out all but its own, as each compiles for a minute (`-m 'not slow'`)."""
+    own = Path(sys.executable)
+    return [
+        pytest.param(
+            version, marks=() if pythons.found().get(version) == own else pytest.mark.slow
+        )
+        for version in (*pythons.found(), *pythons.fetchable())
+    ]
+
+
 @pytest.fixture(scope="session")
 def sdist(tmp_path_factory) -> Path:
-    """The source distribution of this tree, unpacked: nothing but what is in it is there."""
-    folder = tmp_path_factory.mktemp("sdist")
-    run([sys.executable, "-m", "build", "--sdist", "--outdir", folder, pythons.ROOT])
+    """The source distribution of this tree, and beside it the wheel that this Python builds of nothing but what is in it."""
+    folder = tmp_path_factory.mktemp("dist")
+    run([sys.executable, "-m", "build", "--outdir", folder, pythons.ROOT], env=STRICT)
     [archive] = folder.glob("cometmq-*.tar.gz")
-    with tarfile.open(archive) as opened:
-        opened.extractall(folder, filter="data")
-    return folder / archive.name.removesuffix(".tar.gz")
+    return Path(archive)
 
 
-@pytest.fixture(scope="session", params=pythons.found())
+@pytest.fixture(scope="session", params=each_python())
 def wheel(request, tmp_path_factory, sdist: Path) -> tuple[Path, Path]:
     """A Python of this machine, and the wheel that it builds of the source distribution."""
-    python = pythons.found()[request.param]
-    folder = tmp_path_factory.mktemp("wheel")
-    run([python, "-m", "venv", folder / "builder"])
-    pip = [folder / "builder" / "bin" / "python", "-m", "pip", "wheel", "--quiet", "--no-deps"]
-    run([*pip, "--wheel-dir", folder, sdist], env=STRICT)
+    python, folder = pythons.python(request.param), sdist.parent
+    if python != Path(sys.executable):
+        folder = tmp_path_factory.mktemp("wheel")
+        pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", python, "wheel"]
+        run([*pip, "--quiet", "--no-deps", "--wheel-dir", folder, sdist], env=STRICT)
     [made] = folder.glob("cometmq-*.whl")
     return python, made
