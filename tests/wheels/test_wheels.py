@@ -20,6 +20,7 @@ INSTALL: list[str | Path] = ["-m", "pip", "install", "--quiet", "--only-binary",
 TESTS = ["kernel", "codec", "wire", "store"]
 TOOLS = [
     "pytest", "pytest-asyncio", "pytest-timeout", "pytest-xdist", "hypothesis", "pyarrow", "numpy",
+    "jh2",
 ]  # fmt: skip
 # As in the Makefile: some tests measure the memory of their process.
 OPTIONS = ["-q", "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider"]
