@@ -1,5 +1,7 @@
 """Dead letters, as `AsyncAdmin.dead_letters`: their numbers, and replays to their original topics."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from cometmq.client.admin.absent import missing_brokers, silent_broker

@@ -1,5 +1,7 @@
 """Users and policies, as `AsyncAdmin.users`; masters and slaves keep their own, so requests are sent to every member."""
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 

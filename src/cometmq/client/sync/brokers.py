@@ -6,9 +6,7 @@ from collections.abc import Mapping
 
 from cometmq.client.admin.absent import AbsentBroker
 from cometmq.client.admin.brokers import AsyncBrokerAdmin
-from cometmq.client.admin.copies import (
-    ReplicaCopy,
-)
+from cometmq.client.admin.copies import ReplicaCopy
 from cometmq.client.admin.roles import Promotion
 from cometmq.client.admin.states import BrokerState
 from cometmq.client.api.broker import SettingsReport

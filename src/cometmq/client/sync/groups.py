@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import (
+    Mapping,
+    Sequence,
+)
 from typing import Any
 
 from cometmq.client.admin.groups import AsyncGroupAdmin
-from cometmq.client.admin.states import ClusterProducers, GroupState
+from cometmq.client.admin.states import (
+    ClusterProducers,
+    GroupState,
+)
 from cometmq.client.sync.client import BlockingNoun
 from cometmq.codec.bodies.conflicts import Conflict
 from cometmq.codec.bodies.connection import ClientConnection, ConsumerConnections
 from cometmq.codec.bodies.running import RunningState
-from cometmq.model.errors import CometError
+from cometmq.model.errors import (
+    CometError,
+)
 from cometmq.model.group import GroupConfig
 from cometmq.model.queue import MessageQueue
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cometmq.client.admin.absent import AbsentBroker
+from cometmq.client.admin.absent import (
+    AbsentBroker,
+)
 from cometmq.client.admin.states import GroupState, TopicState
 from cometmq.client.admin.topics import AsyncTopicAdmin, TopicKind
 from cometmq.client.sync.client import BlockingNoun

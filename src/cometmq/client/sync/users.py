@@ -1,9 +1,14 @@
 """The blocking `UserAdmin`: made by tools/sync_facade.py from cometmq.client.admin.users; do not edit."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cometmq.client.admin.users import AccountsReport, AsyncUserAdmin
+from cometmq.client.admin.users import (
+    AccountsReport,
+    AsyncUserAdmin,
+)
 from cometmq.client.sync.client import BlockingNoun
 
 
