@@ -24,10 +24,12 @@ def slave(offset: int, *, stored_ms: int | None = None, **more: object) -> HaSta
     return HaStatus(is_master=False, master=copied, stored_ms=stored_ms)
 
 
+def judged(*members: Replica) -> list[ReplicaLine]:
+    return lines_of(judge_copies([*members]))
+
+
 def test_a_slave_that_has_all_is_not_behind_however_long_nobody_sends():
-    master, copy = lines_of(
-        judge_copies([member(0, MASTER), member(1, slave(1_000, stored_ms=1))])
-    )
+    master, copy = judged(member(0, MASTER), member(1, slave(1_000, stored_ms=1)))
     assert master == ReplicaLine("a", 0, "127.0.0.1:0", "master", 1_000, 0, 0.0, None)
     assert copy == ReplicaLine("a", 1, "127.0.0.1:1", "copying", 1_000, 0, 0.0, None)
     assert master.is_well
@@ -47,7 +49,7 @@ def test_a_slave_that_has_all_is_not_behind_however_long_nobody_sends():
     ids=["behind", "java", "inactive", "stopped", "metadata", "ahead"],
 )
 def test_how_far_a_slave_is(status, state, gap, behind_s, error):
-    _, copy = lines_of(judge_copies([member(0, MASTER), member(1, status)]))
+    _, copy = judged(member(0, MASTER), member(1, status))
     assert copy[3:] == (state, status.master.max_offset, gap, behind_s, error)
     assert copy.is_well == (state == "copying" and error is None)
 
@@ -63,28 +65,24 @@ def test_how_far_a_slave_is(status, state, gap, behind_s, error):
 )
 def test_a_slave_that_is_a_minute_behind_is_no_good_copy(offset, stored_ms, state):
     master = replace(MASTER, stored_ms=2_000_000)
-    _, copy = lines_of(
-        judge_copies([member(0, master), member(1, slave(offset, stored_ms=stored_ms))])
-    )
+    _, copy = judged(member(0, master), member(1, slave(offset, stored_ms=stored_ms)))
     assert (copy.state, copy.is_well) == (state, state == "copying")
 
 
 def test_a_slave_that_its_master_does_not_count_as_in_sync_is_no_good_copy():
     told = HaSlave(address="127.0.0.1:5", broker_id=1, acked=400, gap=600, is_in_sync=False)
     master = replace(MASTER, slaves=(told,))
-    _, copy = lines_of(judge_copies([member(0, master), member(1, slave(400))]))
+    _, copy = judged(member(0, master), member(1, slave(400)))
     assert copy.state == "late"
     assert "600 bytes" in (copy.error or "")
     # A master of Java does not say which slave is which: its default bound holds.
     far = replace(MASTER, max_offset=1 << 30)
-    _, copy = lines_of(judge_copies([member(0, far), member(1, slave(400))]))
+    _, copy = judged(member(0, far), member(1, slave(400)))
     assert copy.state == "late"
 
 
 def test_who_refuses_to_answer_is_there():
-    (line,) = lines_of(
-        judge_copies([member(0, None, "NO_PERMISSION")._replace(is_refused=True)])
-    )
+    (line,) = judged(member(0, None, "NO_PERMISSION")._replace(is_refused=True))
     assert (line.state, line.is_well) == ("refused", False)
 
 
@@ -92,24 +90,20 @@ def test_a_second_broker_of_one_id_is_a_rival():
     both = "two brokers run with brokerId=1 of a: 127.0.0.1:1 and 127.0.0.1:9"
     rival = member(1, slave(400, is_active=True))
     rival = rival._replace(address="127.0.0.1:9", owner="127.0.0.1:1")
-    master, copy, line = lines_of(
-        judge_copies([member(0, MASTER), member(1, slave(1_000)), rival])
-    )
+    master, copy, line = judged(member(0, MASTER), member(1, slave(1_000)), rival)
     assert master.is_well
     assert copy.is_well
     assert (line.state, line.error, line.is_well) == ("rival", both, False)
 
 
 def test_who_does_not_answer_is_away_and_its_slaves_are_behind_nobody():
-    master, copy = lines_of(judge_copies([member(0, None, "no route"), member(1, slave(400))]))
+    master, copy = judged(member(0, None, "no route"), member(1, slave(400)))
     assert master[3:] == ("away", None, None, None, "no route")
     assert not master.is_well
     assert copy[3:] == ("copying", 400, None, None, None)
 
 
 def test_a_master_whose_sends_wait_in_vain_is_alone():
-    (line,) = lines_of(
-        judge_copies([member(0, HaStatus(is_master=True, max_offset=5, needed=2))])
-    )
+    (line,) = judged(member(0, HaStatus(is_master=True, max_offset=5, needed=2)))
     assert (line.state, line.error) == ("alone", "sends wait for 2 in-sync members")
     assert not line.is_well

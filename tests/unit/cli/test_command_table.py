@@ -1,14 +1,12 @@
 """cometmq.cli.command_table: every command is found where the table says, and only the one that is asked for is imported."""
 
-import os
 import re
-import subprocess
-import sys
 
 from typer.main import get_command
 
 from cometmq.cli.__main__ import app
 from cometmq.cli.command_table import TABLE
+from tests.support.programs import said_by_python
 
 # Modules of commands that `cometmq cluster list` does not need.
 OTHERS = {f"cometmq.cli.{name}" for name in ("accounts", "store", "groups", "programs")}
@@ -29,14 +27,8 @@ def test_each_name_leads_to_its_command() -> None:
 def _help(*arguments: str) -> tuple[str, set[str]]:
     """The help that `cometmq` prints, and which of its modules it has imported for it."""
     code = "import sys; from cometmq.cli.__main__ import app; app(sys.argv[1:], standalone_mode=False); print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments, "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"COLUMNS": "400"},
-    )
-    text, _, modules = done.stdout.rstrip().rpartition("\n")
+    said = said_by_python("-c", code, *arguments, "--help", COLUMNS="400")
+    text, _, modules = said.rpartition("\n")
     return text, {each for each in modules.split() if each.startswith("cometmq.cli.")}
 
 

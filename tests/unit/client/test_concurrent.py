@@ -43,6 +43,12 @@ def called(listener: Any) -> ListenerCall:
     return listener_call(listener, None, None)
 
 
+def workers_of(listener: Any, done: Any, *, concurrency: int = 1) -> Any:
+    return make_workers(
+        called(listener), concurrency=concurrency, done=done, clock=SystemClock()
+    )
+
+
 class Named(str):
     """A text with what log lines show of a message."""
 
@@ -98,7 +104,7 @@ async def listen_later(message: str) -> Any:
 @pytest.mark.parametrize("listener", [listen, listen_later])
 async def test_what_a_listener_says_or_raises_is_told_and_ends_no_worker(listener):
     results = Results()
-    workers = make_workers(called(listener), concurrency=1, done=results, clock=SystemClock())
+    workers = workers_of(listener, results)
     for message in ANSWERS:
         workers.submit(job(message))
     await results.wait(len(ANSWERS))
@@ -168,9 +174,7 @@ async def test_functions_run_in_threads_and_coroutines_on_the_loop():
     results = Results()
     for listener, kind in ((here, ThreadWorkers), (Callable(), TaskWorkers)):
         names.clear()
-        workers = make_workers(
-            called(listener), concurrency=2, done=results, clock=SystemClock()
-        )
+        workers = workers_of(listener, results, concurrency=2)
         assert isinstance(workers, kind)
         workers.submit(job(kind.__name__))
         await results.wait(1 if kind is ThreadWorkers else 2)
@@ -181,7 +185,7 @@ async def test_functions_run_in_threads_and_coroutines_on_the_loop():
 
 async def test_a_job_whose_queue_was_given_up_is_not_begun():
     results = Results()
-    workers = make_workers(called(listen), concurrency=1, done=results, clock=SystemClock())
+    workers = workers_of(listen, results)
     gone = job("none")
     gone.loop.is_dropped = True
     workers.submit(gone)
@@ -204,12 +208,7 @@ async def test_close_begins_no_further_job_and_waits_for_those_under_way(is_asyn
         await may_end_here.wait()
 
     results = Results()
-    workers = make_workers(
-        called(wait if is_async else block),
-        concurrency=1,
-        done=results,
-        clock=SystemClock(),
-    )
+    workers = workers_of(wait if is_async else block, results)
     for message in ("first", "second"):
         workers.submit(job(message))
     assert await asyncio.to_thread(started.wait, 10)
@@ -224,12 +223,7 @@ async def test_close_begins_no_further_job_and_waits_for_those_under_way(is_asyn
 
 async def test_close_does_not_wait_longer_than_it_was_told():
     may_end = threading.Event()
-    workers = make_workers(
-        called(lambda _message: may_end.wait(20)),
-        concurrency=1,
-        done=Results(),
-        clock=SystemClock(),
-    )
+    workers = workers_of(lambda _message: may_end.wait(20), Results())
     workers.submit(job("x"))
     began = time.monotonic()
     await workers.close(100)
@@ -237,15 +231,20 @@ async def test_close_does_not_wait_longer_than_it_was_told():
     may_end.set()
 
 
-async def test_short_and_blocking_listeners_lose_no_job_and_no_result():
-    results = Results()
+def meeting() -> Callable[[tuple[str, int]], None]:
+    """A listener whose calls for a message "meets" end only when four of them run at once."""
     barrier = threading.Barrier(4)
 
     def listener(message: tuple[str, int]) -> None:
-        if message[0] == "meets":  # Ends only when four of them run at once.
+        if message[0] == "meets":
             barrier.wait(10)
 
-    workers = make_workers(called(listener), concurrency=4, done=results, clock=SystemClock())
+    return listener
+
+
+async def test_short_and_blocking_listeners_lose_no_job_and_no_result():
+    results = Results()
+    workers = workers_of(meeting(), results, concurrency=4)
     given = [("short", number) for number in range(3000)]
     for place in range(0, 3000, 500):
         given[place:place] = [("meets", place + number) for number in range(4)]
@@ -261,11 +260,8 @@ async def test_short_and_blocking_listeners_lose_no_job_and_no_result():
 async def test_the_thread_that_fell_asleep_last_is_woken_and_no_other():
     results = Results()
     names: list[str] = []
-    workers = make_workers(
-        called(lambda _message: names.append(threading.current_thread().name)),
-        concurrency=8,
-        done=results,
-        clock=SystemClock(),
+    workers = workers_of(
+        lambda _message: names.append(threading.current_thread().name), results, concurrency=8
     )
     assert isinstance(workers, ThreadWorkers)
     for number in range(20):
@@ -292,7 +288,7 @@ async def test_short_calls_are_told_together_and_one_that_blocks_behind_them_hol
         if message == 10:
             may_end.wait(10)
 
-    workers = make_workers(called(listener), concurrency=1, done=results, clock=SystemClock())
+    workers = workers_of(listener, results)
     workers.submit(job(-1))  # From now on calls are short.
     await results.wait(1)
     for number in range(11):
@@ -306,9 +302,7 @@ async def test_short_calls_are_told_together_and_one_that_blocks_behind_them_hol
 
 async def test_threads_that_are_sent_away_leave_no_job_behind():
     results = Results()
-    workers = make_workers(
-        called(lambda _message: None), concurrency=8, done=results, clock=SystemClock()
-    )
+    workers = workers_of(lambda _message: None, results, concurrency=8)
     assert isinstance(workers, ThreadWorkers)
     for number in range(400):
         workers.resize(1 + number % 8)
@@ -321,13 +315,7 @@ async def test_threads_that_are_sent_away_leave_no_job_behind():
 
 async def test_a_listener_that_blocks_behind_short_calls_holds_nobody_up():
     results = Results()
-    meets = threading.Barrier(4)
-
-    def listener(message: tuple[str, int]) -> None:
-        if message[0] == "meets":
-            meets.wait(10)
-
-    workers = make_workers(called(listener), concurrency=4, done=results, clock=SystemClock())
+    workers = workers_of(meeting(), results, concurrency=4)
     given = []
     for number in range(20):
         some = [("short", 50 * number + each) for each in range(50)]

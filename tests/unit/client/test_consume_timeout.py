@@ -44,6 +44,16 @@ class Broker:
         return is_taken
 
 
+def overdue_of(*offsets: int, refused: int | None = None):
+    """A broker, a queue, its job that began too long ago, and what looks after it."""
+    clock, broker, queue = HandClock(), Broker(refused=refused), Queue()
+    overdue = ConsumeTimeout(TIMEOUT_MS, clock, broker.give_back)
+    slow = job(queue, *offsets)
+    overdue.begin(slow)
+    clock.turn(901)
+    return broker, queue, slow, overdue
+
+
 async def test_what_takes_too_long_is_given_back_and_finished():
     clock, broker, queue = HandClock(), Broker(), Queue()
     overdue = ConsumeTimeout(TIMEOUT_MS, clock, broker.give_back)
@@ -64,11 +74,7 @@ async def test_what_takes_too_long_is_given_back_and_finished():
 
 
 async def test_what_nobody_takes_back_stays_with_its_listener():
-    clock, broker, queue = HandClock(), Broker(refused=1), Queue()
-    overdue = ConsumeTimeout(TIMEOUT_MS, clock, broker.give_back)
-    slow = job(queue, 1)
-    overdue.begin(slow)
-    clock.turn(901)
+    broker, queue, _, overdue = overdue_of(1, refused=1)
     await overdue.look()
     assert queue.finished == []
     broker.refused = None
@@ -77,11 +83,7 @@ async def test_what_nobody_takes_back_stays_with_its_listener():
 
 
 async def test_what_was_taken_back_of_a_batch_is_not_given_back_again():
-    clock, broker, queue = HandClock(), Broker(refused=2), Queue()
-    overdue = ConsumeTimeout(TIMEOUT_MS, clock, broker.give_back)
-    slow = job(queue, 1, 2, 3)
-    overdue.begin(slow)
-    clock.turn(901)
+    broker, queue, slow, overdue = overdue_of(1, 2, 3, refused=2)
     await overdue.look()
     await overdue.look()
     assert broker.given == queue.finished == [1, 3]
@@ -91,10 +93,7 @@ async def test_what_was_taken_back_of_a_batch_is_not_given_back_again():
 
 
 async def test_what_is_left_of_a_batch_is_given_back_when_it_is_taken():
-    clock, broker, queue = HandClock(), Broker(refused=2), Queue()
-    overdue = ConsumeTimeout(TIMEOUT_MS, clock, broker.give_back)
-    overdue.begin(slow := job(queue, 1, 2, 3))
-    clock.turn(901)
+    broker, queue, slow, overdue = overdue_of(1, 2, 3, refused=2)
     await overdue.look()
     broker.refused = None
     await overdue.look()
@@ -103,12 +102,8 @@ async def test_what_is_left_of_a_batch_is_given_back_when_it_is_taken():
 
 
 async def test_what_another_member_has_by_now_is_not_given_back():
-    clock, broker, queue = HandClock(), Broker(), Queue()
-    overdue = ConsumeTimeout(TIMEOUT_MS, clock, broker.give_back)
-    slow = job(queue, 1)
-    overdue.begin(slow)
+    broker, queue, slow, overdue = overdue_of(1)
     queue.is_dropped = True
-    clock.turn(901)
     await overdue.look()
     assert broker.given == []
     assert not overdue.end(slow)

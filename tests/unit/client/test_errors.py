@@ -3,8 +3,6 @@
 import copy
 import inspect
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,14 +35,6 @@ def test_every_error_of_the_tree_is_exported_as_it_is():
 def test_every_error_is_explained_on_the_page():
     page = PAGE.read_text()
     assert [name for name in errors_of_the_tree() if f"`{name}`" not in page] == []
-
-
-def test_the_package_gives_the_client_when_it_is_asked():
-    code = "import sys, cometmq; print('cometmq.client' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False"
 
 
 # The arguments of those whose constructor wants more than a text.

@@ -28,9 +28,17 @@ class Stored(ClusterOffsets):
         self.lost = queue
 
 
-async def test_only_what_changed_is_stored():
-    stored = Stored()
-    progress = ConsumedProgress(stored)
+@pytest.fixture
+def stored() -> Stored:
+    return Stored()
+
+
+@pytest.fixture
+def progress(stored: Stored) -> ConsumedProgress:
+    return ConsumedProgress(stored)
+
+
+async def test_only_what_changed_is_stored(stored, progress):
     progress.place(FIRST).offset = 5
     progress.place(SECOND).offset = 7
     await progress.store()
@@ -41,9 +49,7 @@ async def test_only_what_changed_is_stored():
     assert stored.rounds == [{FIRST: 5, SECOND: 7}, {FIRST: 6}]
 
 
-async def test_what_could_not_be_stored_is_tried_again():
-    stored = Stored()
-    progress = ConsumedProgress(stored)
+async def test_what_could_not_be_stored_is_tried_again(stored, progress):
     progress.place(FIRST).offset = 5
     stored.error = OSError("disk")
     with pytest.raises(OSError, match="disk"):
@@ -53,9 +59,7 @@ async def test_what_could_not_be_stored_is_tried_again():
     assert stored.rounds == [{FIRST: 5}]
 
 
-async def test_a_queue_that_was_given_up_is_not_stored_later():
-    stored = Stored()
-    progress = ConsumedProgress(stored)
+async def test_a_queue_that_was_given_up_is_not_stored_later(stored, progress):
     progress.place(FIRST).offset = 5
     progress.place(SECOND).offset = 7
     await progress.store([FIRST])

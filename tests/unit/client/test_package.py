@@ -4,7 +4,6 @@ import ast
 import dataclasses
 import inspect
 import re
-import subprocess
 import sys
 import typing
 from pathlib import Path
@@ -16,6 +15,7 @@ import cometmq
 import cometmq.errors
 from cometmq.client.admin.noun import AsyncNoun
 from cometmq.client.sync.client import BlockingNoun
+from tests.support.programs import said_by_python
 from tests.support.public_names import TIERS, public_names
 
 
@@ -42,12 +42,19 @@ def test_a_name_is_public_in_one_place_and_the_first_tier_is_small():
     assert len(TIERS[0].__all__) <= 50
 
 
-def test_a_part_does_not_bring_the_rest():
-    code = "import sys, cometmq.client.results; print('cometmq.client.producer.producer' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False"
+@pytest.mark.parametrize(
+    ("modules", "brought"),
+    [
+        ("cometmq.client.results", "'cometmq.client.producer.producer' in sys.modules"),
+        ("cometmq", "'cometmq.client' in sys.modules"),
+        ("cometmq.pytest_plugin", "'cometmq.broker' in sys.modules"),
+        # The blocking clients' thread is made when one of them is used, not when it is named.
+        ("cometmq; cometmq.Producer; import threading", "threading.active_count() > 1"),
+    ],
+    ids=["part", "package", "pytest-plugin", "thread"],
+)
+def test_an_import_does_not_bring_the_rest(modules, brought):
+    assert said_by_python("-c", f"import sys, {modules}; print({brought})") == "False"
 
 
 def types_in(hint: typing.Any) -> set[type]:

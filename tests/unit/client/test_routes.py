@@ -1,6 +1,6 @@
 """What follows from a route."""
 
-from cometmq.client.connection.routes import TopicRoutes, inherited_route
+from cometmq.client.connection.routes import KnownTopic, TopicRoutes, inherited_route
 from cometmq.model.flags import PERM_INHERIT, PERM_READ, PERM_READ_WRITE, PERM_WRITE
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import BrokerData, QueueData, TopicRoute
@@ -13,17 +13,18 @@ def route(*queues: QueueData, brokers=(MASTER, SLAVE_ONLY)) -> TopicRoute:
     return TopicRoute(queues, brokers)
 
 
-def test_only_writable_queues_with_a_master_are_sent_to():
+def known_of(given: TopicRoute) -> KnownTopic:
     table = TopicRoutes()
-    table.put(
-        "T",
-        route(
-            QueueData("a", 2, 1, PERM_READ_WRITE),
-            QueueData("b", 1, 1, PERM_READ_WRITE),
-        ),
-    )
+    table.put("T", given)
     known = table.get("T")
     assert known is not None
+    return known
+
+
+def test_only_writable_queues_with_a_master_are_sent_to():
+    known = known_of(
+        route(QueueData("a", 2, 1, PERM_READ_WRITE), QueueData("b", 1, 1, PERM_READ_WRITE))
+    )
     assert known.write_queues == (MessageQueue("T", "a", 0),)
     assert known.read_queues == tuple(
         MessageQueue("T", name, number) for name, number in [("a", 0), ("a", 1), ("b", 0)]
@@ -31,12 +32,8 @@ def test_only_writable_queues_with_a_master_are_sent_to():
 
 
 def test_permissions_take_queues_from_readers_or_writers():
-    table = TopicRoutes()
-    table.put("R", route(QueueData("a", 1, 1, PERM_READ)))
-    table.put("W", route(QueueData("a", 1, 1, PERM_WRITE)))
-    readable, writable = table.get("R"), table.get("W")
-    assert readable is not None
-    assert writable is not None
+    readable = known_of(route(QueueData("a", 1, 1, PERM_READ)))
+    writable = known_of(route(QueueData("a", 1, 1, PERM_WRITE)))
     assert (len(readable.write_queues), len(readable.read_queues)) == (0, 1)
     assert (len(writable.write_queues), len(writable.read_queues)) == (1, 0)
 
@@ -110,10 +107,6 @@ def test_the_route_that_was_fetched_last_tells_where_the_master_is():
 
 
 def test_a_topic_without_a_master_is_told_from_one_that_may_not_be_sent_to():
-    table = TopicRoutes()
-    table.put("away", route(QueueData("b", 1, 1, PERM_READ_WRITE)))
-    table.put("closed", route(QueueData("a", 1, 1, PERM_READ)))
-    away, closed = table.get("away"), table.get("closed")
-    assert away is not None
-    assert closed is not None
+    away = known_of(route(QueueData("b", 1, 1, PERM_READ_WRITE)))
+    closed = known_of(route(QueueData("a", 1, 1, PERM_READ)))
     assert (away.is_without_master, closed.is_without_master) == (True, False)

@@ -2,13 +2,12 @@
 
 import ast
 import inspect
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from cometmq.client.admin.noun import AsyncNoun
+from tests.support.programs import said_by_python
 from tests.support.public_names import public
 from tools import sync_facade
 
@@ -63,14 +62,7 @@ def test_nothing_of_the_blocking_side_speaks_of_await(one, other):
 
 
 def test_the_made_files_are_what_their_sources_make():
-    done = subprocess.run(
-        [sys.executable, ROOT / "tools" / "sync_facade.py", "--check"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stdout
+    said_by_python(ROOT / "tools" / "sync_facade.py", "--check")
 
 
 def test_every_async_class_of_the_client_has_a_twin():
@@ -89,14 +81,6 @@ def test_a_rule_that_finds_nothing_is_an_error():
         sync_facade.make("class Producer: ...", "producer")
     with pytest.raises(ValueError, match="no method"):
         sync_facade.make("class AsyncProducer:\n    '''Doc.'''\n    x = 1", "producer")
-
-
-def test_no_thread_is_made_by_the_import():
-    code = "import threading, cometmq; cometmq.Producer; print(threading.active_count())"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "1"
 
 
 CLASS = "class AsyncThing:\n    async def send(self) -> None:\n        pass\n\n"

@@ -1,0 +1,69 @@
+"""Programs that run to their end beside a test."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.processes import Program, broker, nameserver
+
+
+def run_program(
+    *command: object,
+    status: int | None = 0,
+    seconds: float | None = 60,
+    cwd: Path | None = None,
+    stdin: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with the variables `env` besides ours; what it wrote is text.
+
+    Raises:
+        AssertionError: it ended with another status; None: any will do.
+    """
+    done = subprocess.run(
+        [str(part) for part in command],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        timeout=seconds,
+        check=False,
+    )
+    assert status in (None, done.returncode), f"{done.returncode}: {done.stdout}{done.stderr}"
+    return done
+
+
+def said_by_python(*arguments: object, cwd: Path | None = None, **env: str) -> str:
+    """What this Python prints, without white space around it: run with `-c CODE`, `-m MODULE` or a file.
+
+    Only the time of the whole test limits it: a wait with a limit of its own sleeps, which unit tests may not.
+    """
+    done = run_program(sys.executable, *arguments, seconds=None, cwd=cwd, env=env)
+    return done.stdout.strip()
+
+
+@contextmanager
+def halted(program: Program) -> Iterator[None]:
+    """The process hangs: its connections are open, and it answers nothing; afterwards it goes on."""
+    os.kill(program.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(program.pid, signal.SIGCONT)
+
+
+@contextmanager
+def small_cluster(folder: Path, **settings: object) -> Iterator[tuple[Program, Program]]:
+    """A nameserver, and a broker with these settings of RocketMQ's."""
+    with (
+        nameserver(folder / "nameserver") as names,
+        broker(folder / "broker", names.address, settings=settings) as program,
+    ):
+        yield names, program
