@@ -3,6 +3,7 @@
 import json
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -73,6 +74,20 @@ def records(draw: st.DrawFn) -> Record:
         topic=draw(st.one_of(st.just("orders"), st.text("ab%é", max_size=140))),
         property_block=draw(blocks),
     )
+
+
+def window_of(*records: Record) -> RecordWindow:
+    buffer = b"".join(map(encode_record, records))
+    return RecordWindow(buffer, record_starts(buffer))
+
+
+def columns_of(
+    window: RecordWindow, *columns: str, form: Any = "map", **how: Any
+) -> list[dict]:
+    """The rows of a window, with these columns."""
+    schema = arrow_schema(message_schema(list(columns), properties_format=form))
+    rows: list[dict] = WindowColumns(window, "b-0", **how).batch(schema).to_pylist()
+    return rows
 
 
 def batch_of(buffer: bytes, **options) -> pa.RecordBatch:
@@ -171,25 +186,17 @@ def test_only_the_columns_asked_for_are_made_in_their_order():
     assert batch.to_pylist() == [{"body": b"x", "queueOffset": 0}]
 
 
-def test_raw_properties_are_the_stored_text():
-    buffer = encode_record(Record(property_block=b"a\x01b\x02a\x01c\x02"))
-    batch = batch_of(buffer, columns=["properties"], properties_format="raw")
-    assert batch.to_pylist() == [{"properties": "a\x01b\x02a\x01c\x02"}]
-
-
-def test_of_two_equal_names_the_later_wins():
-    block = b"TAGS\x01old\x02x\x01y\x02TAGS\x01new\x02"
-    batch = batch_of(
-        encode_record(Record(property_block=block)), columns=["properties", "tags"]
-    )
-    assert batch.to_pylist() == [{"properties": [("x", "y"), ("TAGS", "new")], "tags": "new"}]
-
-
-def test_text_that_is_no_utf8_is_replaced_and_not_fatal():
-    batch = batch_of(
-        encode_record(Record(property_block=b"TAGS\x01\xff\x02")), columns=["tags"]
-    )
-    assert batch.to_pylist() == [{"tags": "�"}]
+@pytest.mark.parametrize(
+    ("block", "form", "row"),
+    [
+        (b"a\x01b\x02a\x01c\x02", "raw", {"properties": "a\x01b\x02a\x01c\x02"}),
+        (b"TAGS\x01old\x02x\x01y\x02TAGS\x01new\x02", "map", {"properties": [("x", "y"), ("TAGS", "new")], "tags": "new"}),
+        (b"TAGS\x01\xff\x02", "map", {"tags": "�"}),
+    ],
+    ids=["raw properties are the stored text", "of two equal names the later wins", "no UTF-8 is replaced"],
+)  # fmt: skip
+def test_a_property_block_becomes_these_columns(block, form, row):
+    assert columns_of(window_of(Record(property_block=block)), *row, form=form) == [row]
 
 
 def test_many_different_names_in_one_window():
@@ -209,15 +216,12 @@ def test_a_body_that_does_not_unpack_names_its_place_and_the_way_out():
     buffer = encode_record(broken)
     with pytest.raises(CodecError, match=r"offset 77 of queue 3 .* decompress=false"):
         batch_of(buffer, columns=["body"])
-    window = RecordWindow(buffer, record_starts(buffer))
-    schema = arrow_schema(message_schema(["body"]))
-    stored = WindowColumns(window, "b-0", is_decompressed=False).batch(schema)
-    assert stored.to_pylist() == [{"body": b"no zlib"}]
+    stored = columns_of(window_of(broken), "body", is_decompressed=False)
+    assert stored == [{"body": b"no zlib"}]
 
 
 def test_a_selection_keeps_order_and_leaves_out_the_rest():
-    buffer = b"".join(encode_record(Record(queue_offset=offset)) for offset in range(5))
-    window = RecordWindow(buffer, record_starts(buffer))
+    window = window_of(*(Record(queue_offset=offset) for offset in range(5)))
     kept = window.select((window.queue_offset > 0) & (window.queue_offset < 4))
     assert kept.queue_offset.tolist() == [1, 2, 3]
 
@@ -229,12 +233,8 @@ def test_an_inner_batch_becomes_its_messages(algorithm):
     if algorithm is not None:
         sys_flag, body = compressed_flag(sys_flag, algorithm), compress(body, algorithm)
     wrapped = Record(queue_offset=10, sys_flag=sys_flag, body=body, topic="t")
-    buffer = b"".join(
-        encode_record(each) for each in (Record(body=b"before"), wrapped, Record(body=b"after"))
-    )
-    window = unwrapped(RecordWindow(buffer, record_starts(buffer)))
-    schema = arrow_schema(message_schema(["queueOffset", "body", "tags", "flag"]))
-    rows = WindowColumns(window, "b-0").batch(schema).to_pylist()
+    window = unwrapped(window_of(Record(body=b"before"), wrapped, Record(body=b"after")))
+    rows = columns_of(window, "queueOffset", "body", "tags", "flag")
     assert [row["body"] for row in rows] == [b"before", b"one", b"two", b"after"]
     assert [row["queueOffset"] for row in rows] == [0, 10, 11, 0]
     assert rows[1]["tags"] == "x"
@@ -242,8 +242,7 @@ def test_an_inner_batch_becomes_its_messages(algorithm):
 
 
 def test_a_window_without_inner_batches_is_left_alone():
-    buffer = encode_record(Record())
-    window = RecordWindow(buffer, record_starts(buffer))
+    window = window_of(Record())
     assert unwrapped(window) is window
 
 
@@ -266,14 +265,11 @@ def test_the_batch_has_exactly_the_schema_that_spark_compares_with():
 
 def test_properties_as_json_are_what_the_map_says():
     blocks = [{"a": "1", "quote": '"\\ é', "UNIQ_KEY": "x"}, {}, {"b": "2"}]
-    buffer = b"".join(
-        encode_record(Record(topic="t", property_block=encode_properties(each)))
-        for each in blocks
+    window = window_of(
+        *(Record(topic="t", property_block=encode_properties(each)) for each in blocks)
     )
-    window = RecordWindow(buffer, record_starts(buffer))
-    schema = arrow_schema(message_schema(["properties"], properties_format="json"))
-    texts = WindowColumns(window, "b", is_json=True).batch(schema).column(0).to_pylist()
-    assert [json.loads(text) for text in texts] == blocks
+    rows = columns_of(window, "properties", form="json", is_json=True)
+    assert [json.loads(row["properties"]) for row in rows] == blocks
 
 
 def test_bodies_that_unpack_to_much_become_several_batches(monkeypatch):
@@ -287,14 +283,12 @@ def test_bodies_that_unpack_to_much_become_several_batches(monkeypatch):
         Record(topic="t", body=each, sys_flag=flag, queue_offset=n)
         for n, (flag, each) in enumerate(packed)
     ]
-    buffer = b"".join(map(encode_record, records))
-    window = RecordWindow(buffer, record_starts(buffer))
-    pieces = list(body.bounded(window))
+    pieces = list(body.bounded(window_of(*records)))
     assert len(pieces) == 7, "2 of 400 bytes each, and the last one"
     assert [each for _, column in pieces for each in column.to_pylist()] == bodies
     offsets = [int(offset) for piece, _ in pieces for offset in piece.queue_offset]
     assert offsets == list(range(20))
-    plain = RecordWindow(buffer, record_starts(buffer)[:1])
+    plain = window_of(records[0])
     [(piece, column)] = body.bounded(plain)
     assert piece is plain
     assert column.to_pylist() == [bodies[0]]
@@ -310,12 +304,10 @@ def test_a_bomb_is_named_by_queue_and_offset(monkeypatch, algorithm):
         queue_id=3,
         queue_offset=77,
     )
-    buffer = encode_record(bomb)
-    window = RecordWindow(buffer, record_starts(buffer))
     with pytest.raises(
         CodecError, match=r"offset 77 of queue 3 .* more than 65536; decompress=false"
     ):
-        list(body.bounded(window))
+        list(body.bounded(window_of(bomb)))
 
 
 @pytest.mark.parametrize(
@@ -336,6 +328,5 @@ def test_an_inner_batch_that_is_a_bomb_is_named(monkeypatch, limit, says):
         sys_flag=compressed_flag(wrapped, Compression.ZLIB),
         body=compress(items),
     )
-    buffer = encode_record(record)
     with pytest.raises(CodecError, match=says):
-        unwrapped(RecordWindow(buffer, record_starts(buffer)))
+        unwrapped(window_of(record))

@@ -3,10 +3,9 @@
 What is found under the name of pandas here is a module that only says that it was asked for.
 """
 
-import os
-import subprocess
-import sys
+from pathlib import Path
 
+from tests.support.programs import said_by_python
 from tests.support.store_puts import open_store, put, run_jobs
 
 PANDAS = """
@@ -49,52 +48,37 @@ print(sorted(late & set(sys.modules)))
 """
 
 
-def planned(*given):
-    """What of the late modules a process has imported that plans a read."""
-    done = subprocess.run(
-        [sys.executable, "-c", PLAN, *given],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
-
-
-def test_plain_messages_are_read_without_pandas(tmp_path):
-    store = open_store(tmp_path / "store")
-    for number in range(20):
+def store_of(folder: Path, count: int) -> None:
+    """A closed store of two messages a number, below a folder."""
+    store = open_store(folder / "store")
+    for number in range(count):
         put(store, b"%d" % number, b"x" * number)
     run_jobs(store)
     store.close()
+
+
+def planned(*given):
+    """What of the late modules a process has imported that plans a read."""
+    return said_by_python("-c", PLAN, *given)
+
+
+def test_plain_messages_are_read_without_pandas(tmp_path):
+    store_of(tmp_path, 20)
     (tmp_path / "pandas.py").write_text(PANDAS)
-    done = subprocess.run(
-        [sys.executable, "-c", READ, str(tmp_path / "store")],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    said = said_by_python("-c", READ, tmp_path / "store", PYTHONPATH=str(tmp_path))
     # The last line shows that it would have been noticed.
-    assert done.stdout.splitlines() == ["40", "40", "asked for"]
+    assert said.splitlines() == ["40", "40", "asked for"]
 
 
 def test_who_plans_a_read_of_messages_imports_neither_what_reads_them_nor_the_engine(tmp_path):
-    store = open_store(tmp_path / "store")
-    put(store, b"0", b"x")
-    run_jobs(store)
-    store.close()
+    store_of(tmp_path, 1)
     assert planned(str(tmp_path / "store")) == "[]"
     # And it would be noticed: this view is made by the engine.
     assert "cometmq.offline.rebuild" in planned(str(tmp_path / "store"), "view=packed-cq")
 
 
 def test_who_asks_for_the_columns_imports_neither_arrow_nor_what_reads():
-    done = subprocess.run(
-        [sys.executable, "-c", COLUMNS],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    said = said_by_python("-c", COLUMNS)
     found = ["cometmq.client.consumer.filters", "cometmq.kernel", "numpy", "pyarrow"]
     # The second line shows that they would have been noticed.
-    assert done.stdout.splitlines() == ["[]", str(found)]
+    assert said.splitlines() == ["[]", str(found)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -59,6 +60,13 @@ def archived(root: Path, place: Path, *, is_raw: bool = True, splits: int = 300_
     return moved
 
 
+def restored(place: Path, back: Path) -> tuple[list[restore.LogPart], list[Any]]:
+    """The parts of a store that comes out of an archive, and what became of each."""
+    parts = restore.plan_restore(str(place), str(back))
+    restore.begin_restore(parts)
+    return parts, [restore.restore_task(part) for part in parts]
+
+
 def test_what_is_archived_comes_back_bit_by_bit(original, tmp_path):
     root = tmp_path / "store"
     shutil.copytree(original, root)
@@ -68,9 +76,8 @@ def test_what_is_archived_comes_back_bit_by_bit(original, tmp_path):
     assert archive.plan_archive(StoreFolder(str(root)), LogRange(), rules) == []
     assert archive.plan_archive(StoreFolder(str(root)), LogRange()) == []
     back = tmp_path / "back"
-    parts = restore.plan_restore(str(tmp_path / "archive"), str(back))
-    restore.begin_restore(parts)
-    done = [restore.restore_task(part) for part in (*parts, parts[0])]
+    parts, done = restored(tmp_path / "archive", back)
+    done.append(restore.restore_task(parts[0]))
     assert not any(each.missing for each in done)
     restore.finish_restore(parts, str(back), clock=CLOCK)  # With the sizes that it had.
     log = contents(root, "commitlog")
@@ -100,10 +107,8 @@ def test_a_growing_log_is_archived_piece_by_piece_and_a_second_run_changes_nothi
     store.close()
     table = pq.read_table(place / "topic=orders")
     assert sorted(table["queueOffset"].to_pylist()) == list(range(42))
-    back = tmp_path / "back"
-    parts = restore.plan_restore(str(place), str(back))
-    restore.begin_restore(parts)
-    assert sum(restore.restore_task(part).records for part in parts) == 42
+    _, done = restored(place, tmp_path / "back")
+    assert sum(each.records for each in done) == 42
 
 
 def test_each_file_has_one_topic_of_one_day_in_the_order_of_the_log(tmp_path):
@@ -197,9 +202,8 @@ def test_messages_missing_from_an_archive_are_named(tmp_path, place_in_log):
     lost = sorted(place.glob("topic=*/*/*.parquet"), key=lambda path: path.name)[place_in_log]
     first = min(pq.read_table(lost)["commitLogOffset"].to_pylist())
     lost.unlink()
-    parts = restore.plan_restore(str(place), str(back))
-    restore.begin_restore(parts)
-    missing = [each for part in parts for each in restore.restore_task(part).missing]
+    _, done = restored(place, back)
+    missing = [each for part in done for each in part.missing]
     assert any(start <= first < stop for start, stop in missing)
 
 
@@ -210,9 +214,7 @@ def test_what_is_no_record_is_not_forgotten_by_an_archive(tmp_path):
     (damage,) = place.glob("topic=__HIVE_DEFAULT_PARTITION__/*/*.parquet")
     (row,) = pq.read_table(damage).to_pylist()
     assert (row["commitLogOffset"], row["valid"]) == (lost["commitLogOffset"], False)
-    parts = restore.plan_restore(str(place), str(back))
-    restore.begin_restore(parts)
-    (done,) = [restore.restore_task(part) for part in parts]
+    _, (done,) = restored(place, back)
     start = lost["commitLogOffset"]
     assert done.missing == ((start, start + lost["storeSize"]),)
     assert done.records == 4
@@ -231,10 +233,7 @@ def test_a_store_comes_back_with_the_sizes_that_are_chosen_and_the_rest_as_it_wa
     }
     given = {"queue_file_size": 4_000, "index_slots": 0, "index_entries": 500}
     chosen = store_sizes.chosen_sizes(kept, **given)
-    parts = restore.plan_restore(str(place), str(back))
-    restore.begin_restore(parts)
-    for part in parts:
-        restore.restore_task(part)
+    parts, _ = restored(place, back)
     restore.finish_restore(parts, str(back), clock=CLOCK, settings=chosen)
     found = rebuild.found_settings(str(back))
     assert found.commitlog_file_size == 262_144

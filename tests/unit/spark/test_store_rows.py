@@ -54,15 +54,24 @@ def plan(source: RocketMQStoreSource) -> None:
     source.reader(source.schema()).partitions()
 
 
-def write_log(root: Path, records: list[Record]) -> list[Record]:
-    """A closed store of one log file with these records; gives them as they lie there."""
-    (root / "commitlog").mkdir(parents=True)
+def write_log(
+    root: Path,
+    records: list[Record],
+    *,
+    start: int = 0,
+    size: int = FILE,
+    is_full: bool = False,
+) -> list[Record]:
+    """A log file of a closed store, with these records; gives them as they lie there."""
+    (root / "commitlog").mkdir(parents=True, exist_ok=True)
     content = b""
     placed = []
     for record in records:
-        placed.append(record._replace(physical_offset=len(content)))
+        placed.append(record._replace(physical_offset=start + len(content)))
         content += encode_record(placed[-1])
-    (root / "commitlog" / f"{0:020d}").write_bytes(content.ljust(FILE, b"\0"))
+    if is_full:
+        content += blank_tail(size - len(content))
+    (root / "commitlog" / f"{start:020d}").write_bytes(content.ljust(size, b"\0"))
     return placed
 
 
@@ -188,17 +197,13 @@ def test_inner_lengths_that_do_not_add_up_are_damage_and_the_next_record_is_read
 def test_a_body_that_unpacks_without_bound_costs_one_row(tmp_path):
     bomb = zlib.compress(bytes(80 << 20), 9)
     assert len(bomb) < 100_000
-    (tmp_path / "commitlog").mkdir()
     records = [
         message(0),
         message(1, bomb, sys_flag=flags.COMPRESSED),
         message(2, b"no zlib at all", sys_flag=flags.COMPRESSED),
         message(3, zlib.compress(b"fine"), sys_flag=flags.COMPRESSED),
     ]
-    content = b""
-    for record in records:
-        content += encode_record(record._replace(physical_offset=len(content)))
-    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(content.ljust(1 << 18, b"\0"))
+    write_log(tmp_path, records, size=1 << 18)
     found = rows(tmp_path)
     assert [row["valid"] for row in found] == [True, False, False, True]
     assert [row["body"] for row in found] == [b"hello", None, None, b"fine"]
@@ -214,12 +219,8 @@ def test_a_body_that_unpacks_without_bound_costs_one_row(tmp_path):
 
 def test_bodies_that_unpack_to_much_come_in_several_batches(tmp_path):
     big = zlib.compress(bytes(30 << 20), 9)
-    (tmp_path / "commitlog").mkdir()
-    content = b""
-    for number in range(7):
-        record = message(number, big, sys_flag=flags.COMPRESSED)
-        content += encode_record(record._replace(physical_offset=len(content)))
-    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(content.ljust(1 << 18, b"\0"))
+    packed = [message(number, big, sys_flag=flags.COMPRESSED) for number in range(7)]
+    write_log(tmp_path, packed, size=1 << 18)
     source = RocketMQStoreSource({"path": str(tmp_path), "columns": "queueOffset,body"})
     reader = source.reader(source.schema())
     batches: list[Any] = [b for part in reader.partitions() for b in reader.read(part)]
@@ -239,13 +240,8 @@ def test_topics_times_and_columns_choose_what_is_read(tmp_path):
 
 def write_two_files(root: Path, *pieces: list[Record]) -> None:
     """A closed store whose log has a file for each list of records."""
-    (root / "commitlog").mkdir(parents=True)
     for start, records in zip(range(0, 2 * FILE, FILE), pieces, strict=True):
-        content = b""
-        for record in records:
-            content += encode_record(record._replace(physical_offset=start + len(content)))
-        content = (content + blank_tail(FILE - len(content))).ljust(FILE, b"\0")
-        (root / "commitlog" / f"{start:020d}").write_bytes(content)
+        write_log(root, records, start=start, is_full=True)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,13 @@ def reader_of(**options) -> RocketMQStreamReader:
     return RocketMQStreamReader(settings, message_schema(["queueOffset"]))
 
 
+def all_from(reader: RocketMQStreamReader, start: dict | None = None) -> dict:
+    """Where a batch ends that takes all from an offset on, or from the reader's beginning."""
+    begin = reader.initialOffset() if start is None else start
+    end: dict = reader.latestOffset(begin, ReadAllAvailable())
+    return end
+
+
 def rows(reader: RocketMQStreamReader, start: dict, end: dict) -> list[tuple[str, int, int]]:
     """What a batch reads, after the way through Spark's log as text."""
     tasks: list[Any] = list(
@@ -46,14 +53,14 @@ def test_latest_is_durable_from_the_first_batch_on(cluster):
     queue = cluster.add("t", next=10)
     reader = reader_of()
     start = reader.initialOffset()
-    first = reader.latestOffset(start, ReadAllAvailable())
+    first = all_from(reader, start)
     assert rows(reader, start, first) == []
     # The process dies before the batch is committed; messages come; Spark plans the batch again.
     cluster.queues_by_name[queue].next = 15
     again = reader_of()
     assert again.initialOffset() == start
     assert rows(again, start, first) == []
-    second = again.latestOffset(first, ReadAllAvailable())
+    second = all_from(again, first)
     assert rows(again, first, second) == [("t@b:0", 10, 15)]
 
 
@@ -61,14 +68,14 @@ def test_earliest_starts_at_what_is_there(cluster):
     cluster.add("t", first=3, next=10)
     reader = reader_of(startingOffsets="earliest")
     start = reader.initialOffset()
-    end = reader.latestOffset(start, ReadAllAvailable())
+    end = all_from(reader, start)
     assert rows(reader, start, end) == [("t@b:0", 3, 10)]
 
 
 def test_nothing_new_gives_the_start_itself_as_text(cluster):
     cluster.add("t", next=10)
     reader = reader_of()
-    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    first = all_from(reader)
     text = json.dumps(first)
     assert json.dumps(reader.latestOffset(json.loads(text), ReadAllAvailable())) == text
 
@@ -98,9 +105,9 @@ def test_available_now_stops_where_the_queues_ended_at_its_start(cluster):
     reader.prepareForTriggerAvailableNow()
     cluster.queues_by_name[queue].next = 99
     start = reader.initialOffset()
-    end = reader.latestOffset(start, ReadAllAvailable())
+    end = all_from(reader, start)
     assert rows(reader, start, end) == [("t@b:0", 0, 10)]
-    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    assert all_from(reader, end) == end
 
 
 def test_available_now_from_latest_reads_nothing_that_came_before(cluster):
@@ -109,7 +116,7 @@ def test_available_now_from_latest_reads_nothing_that_came_before(cluster):
     reader.prepareForTriggerAvailableNow()
     cluster.queues_by_name[queue].next = 15
     start = reader.initialOffset()
-    end = reader.latestOffset(start, ReadAllAvailable())
+    end = all_from(reader, start)
     assert rows(reader, start, end) == []
     assert end["q"] == {"t": {"b": {"0": 10}}}
 
@@ -117,9 +124,9 @@ def test_available_now_from_latest_reads_nothing_that_came_before(cluster):
 def test_a_new_queue_is_read_from_its_beginning_durably(cluster):
     cluster.add("t", next=10)
     reader = reader_of()
-    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    first = all_from(reader)
     new = cluster.add("t", queue=1, first=2, next=5)
-    second = reader.latestOffset(first, ReadAllAvailable())
+    second = all_from(reader, first)
     cluster.queues_by_name[new].first = 4  # Retention goes on before the batch is run again.
     assert rows(reader_of(), first, second) == [("t@b:1", 2, 5)]
 
@@ -156,12 +163,12 @@ def test_a_broker_that_was_away_at_the_start_begins_where_the_stream_did(
     away = cluster.add("t", "c", next=9, committed=3, begun_ms=BEGUN_MS)
     cluster.down.add("c")
     reader = reader_of(**options)
-    start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    start = all_from(reader)
     start = json.loads(json.dumps(start))
     cluster.down.clear()
     cluster.add("t", "a", queue=1, next=5)  # New: its broker was there.
     again = reader_of(**options)
-    end = again.latestOffset(start, ReadAllAvailable())
+    end = all_from(again, start)
     assert end["from"]["t"] == {"a": {"1": 0}, "c": {"0": begins}}
     assert (str(away), begins, 9) in rows(again, start, end)
 
@@ -170,16 +177,16 @@ def test_a_queue_whose_broker_is_down_waits(cluster, caplog):
     cluster.add("t", "a", next=10)
     cluster.add("t", "c", next=10)
     reader = reader_of(startingOffsets="earliest")
-    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    first = all_from(reader)
     cluster.down.add("c")
-    assert reader.latestOffset(first, ReadAllAvailable()) == first
+    assert all_from(reader, first) == first
     cluster.down.add("a")  # No broker at all: the topic has no route.
-    assert reader.latestOffset(first, ReadAllAvailable()) == first
+    assert all_from(reader, first) == first
     assert "t@c:0 waits: its broker does not answer" in caplog.text
     cluster.down.clear()
     for state in cluster.queues_by_name.values():
         state.next = 12
-    second = reader.latestOffset(first, ReadAllAvailable())
+    second = all_from(reader, first)
     assert rows(reader, first, second) == [("t@a:0", 10, 12), ("t@c:0", 10, 12)]
 
 
@@ -189,18 +196,18 @@ def test_a_stream_waits_when_who_answered_a_moment_ago_is_gone(cluster, caplog, 
     cluster.add("t", "c", next=10)
     options = {"startingOffsets": "earliest", "maxBytesPerTrigger": "1g"}
     reader, bounded = reader_of(**options), reader_of(failOnDataLoss="false", **options)
-    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    first = all_from(reader)
     cluster.queues_by_name[MessageQueue("t", "a", 0)].next = 12
     cluster.add("t", "a", queue=1, next=5)
     cluster.down.add("c")
     cluster.vanishing.add(question)
-    assert reader.latestOffset(first, ReadAllAvailable()) == first
+    assert all_from(reader, first) == first
     assert f"nobody answers {question}" in caplog.text
     bounded.prepareForTriggerAvailableNow()
     with pytest.raises(NetError, match=question):
-        bounded.latestOffset(first, ReadAllAvailable())
+        all_from(bounded, first)
     cluster.vanishing.clear()
-    second = reader.latestOffset(first, ReadAllAvailable())
+    second = all_from(reader, first)
     assert rows(reader, first, second) == [("t@a:0", 10, 12), ("t@a:1", 0, 5)]
 
 
@@ -210,20 +217,20 @@ def test_a_stream_waits_for_a_broker_that_has_left_the_route_a_moment_ago(
 ):
     cluster.add("t", next=10)
     reader = reader_of(startingOffsets="earliest", maxBytesPerTrigger="300")
-    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    first = all_from(reader)
     cluster.add("t", queue=1, next=50)
     with monkeypatch.context() as patch:
         gone = BrokerNotFound("no broker 'b'")
         patch.setattr(cluster, question, lambda queues: dict.fromkeys(queues, gone))
-        assert reader.latestOffset(first, ReadAllAvailable()) == first
-    assert reader.latestOffset(first, ReadAllAvailable()) != first
+        assert all_from(reader, first) == first
+    assert all_from(reader, first) != first
 
 
 def test_a_broker_that_comes_back_between_two_questions_has_lost_nothing(cluster):
     cluster.add("t", "a", next=10)
     cluster.add("t", "c", next=10)
     reader = reader_of(startingOffsets="earliest")
-    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    first = all_from(reader)
     cluster.down.add("c")
     brokers = cluster.brokers
 
@@ -232,41 +239,41 @@ def test_a_broker_that_comes_back_between_two_questions_has_lost_nothing(cluster
         return brokers()
 
     cluster.brokers = comes_back
-    assert reader.latestOffset(first, ReadAllAvailable()) == first
+    assert all_from(reader, first) == first
 
 
 def test_a_topic_nobody_knows_is_an_error_at_the_start(cluster):
     reader = reader_of()
     with pytest.raises(TopicNotFound):
-        reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+        all_from(reader)
 
 
 def test_a_deleted_queue_is_data_loss(cluster):
     cluster.add("t", next=10)
     gone = cluster.add("t", queue=1, next=10)
     strict, lenient = reader_of(), reader_of(failOnDataLoss="false")
-    first = strict.latestOffset(strict.initialOffset(), ReadAllAvailable())
+    first = all_from(strict)
     del cluster.queues_by_name[gone]
     with pytest.raises(DataLossError, match="t@b:1 no longer exists"):
-        strict.latestOffset(first, ReadAllAvailable())
-    assert lenient.latestOffset(first, ReadAllAvailable()) == first
+        all_from(strict, first)
+    assert all_from(lenient, first) == first
 
 
 def test_a_queue_that_goes_back_is_data_loss(cluster):
     queue = cluster.add("t", next=10)
     strict, lenient = reader_of(), reader_of(failOnDataLoss="false")
-    first = strict.latestOffset(strict.initialOffset(), ReadAllAvailable())
+    first = all_from(strict)
     cluster.queues_by_name[queue].next = 4
     with pytest.raises(DataLossError, match=r"went back from offset 10 to 4.*took over"):
-        strict.latestOffset(first, ReadAllAvailable())
+        all_from(strict, first)
     bounded = reader_of()
     bounded.prepareForTriggerAvailableNow()
     with pytest.raises(DataLossError, match="went back from offset 10 to 4"):
-        bounded.latestOffset(first, ReadAllAvailable())
-    second = lenient.latestOffset(first, ReadAllAvailable())
+        all_from(bounded, first)
+    second = all_from(lenient, first)
     assert rows(lenient, first, second) == []
     cluster.queues_by_name[queue].next = 6
-    third = lenient.latestOffset(second, ReadAllAvailable())
+    third = all_from(lenient, second)
     assert rows(lenient, second, third) == [("t@b:0", 4, 6)]
 
 
@@ -275,14 +282,14 @@ def test_a_minimum_waits_for_messages_or_for_the_delay(cluster, monkeypatch):
     now = 100.0
     monkeypatch.setattr(stream, "monotonic", lambda: now)
     reader = reader_of(minOffsetsPerTrigger="10", maxTriggerDelay="5s")
-    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    first = all_from(reader)
     cluster.queues_by_name[queue].next = 3
-    assert reader.latestOffset(first, ReadAllAvailable()) == first
+    assert all_from(reader, first) == first
     now = 106.0
-    second = reader.latestOffset(first, ReadAllAvailable())
+    second = all_from(reader, first)
     assert rows(reader, first, second) == [("t@b:0", 0, 3)]
     cluster.queues_by_name[queue].next = 13
-    third = reader.latestOffset(second, ReadAllAvailable())
+    third = all_from(reader, second)
     assert rows(reader, second, third) == [("t@b:0", 3, 13)]
 
 
@@ -317,7 +324,7 @@ def test_the_group_is_told_of_finished_batches_where_it_is_wanted(cluster):
         reader = reader_of(startingOffsets="earliest", **options)
         reader.commit(reader.initialOffset())
         assert state.committed is None
-        reader.commit(reader.latestOffset(reader.initialOffset(), ReadAllAvailable()))
+        reader.commit(all_from(reader))
         assert state.committed == committed
 
 
@@ -339,7 +346,7 @@ def test_the_group_is_told_of_the_last_batch_when_nothing_follows(cluster):
 def test_a_group_that_cannot_be_told_stops_nothing(cluster, monkeypatch, caplog):
     cluster.add("t", next=10)
     reader = reader_of(commitOffsets="batch")
-    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    first = all_from(reader)
 
     def refuse(_offsets: object) -> None:
         raise NetError("nobody is there")
@@ -355,14 +362,14 @@ def test_a_group_that_cannot_be_told_stops_nothing(cluster, monkeypatch, caplog)
 def test_a_topic_deleted_before_an_available_now_run_is_data_loss(cluster, caplog):
     queue = cluster.add("t", next=10)
     strict, lenient = reader_of(), reader_of(failOnDataLoss="false")
-    first = strict.latestOffset(strict.initialOffset(), ReadAllAvailable())
+    first = all_from(strict)
     del cluster.queues_by_name[queue]
     for reader in (strict, lenient):
         reader.prepareForTriggerAvailableNow()
     with pytest.raises(DataLossError, match=r"t@b:0 no longer exists.*up to offset 10"):
-        strict.latestOffset(first, ReadAllAvailable())
+        all_from(strict, first)
     for _ in range(3):
-        assert lenient.latestOffset(first, ReadAllAvailable()) == first
+        assert all_from(lenient, first) == first
     assert caplog.text.count("no longer exists") == 1, "said once, not at each trigger"
 
 
@@ -374,7 +381,7 @@ def test_a_topic_made_again_with_as_many_messages_or_more_is_data_loss(cluster, 
     with pytest.raises(DataLossError, match=r"t@b:0 has another message at offset 9 than"):
         reader_of().latestOffset(end, ReadAllAvailable())
     lenient = reader_of(failOnDataLoss="false")
-    anew = lenient.latestOffset(end, ReadAllAvailable())
+    anew = all_from(lenient, end)
     assert rows(lenient, end, anew) == [(str(queue), 0, count)], "all of the new topic"
     assert caplog.text.count("another message") == 1
     assert reader_of().latestOffset(anew, ReadAllAvailable()) == anew
@@ -383,10 +390,10 @@ def test_a_topic_made_again_with_as_many_messages_or_more_is_data_loss(cluster, 
 def test_a_replica_without_the_last_messages_goes_on_with_what_was_stored_since(cluster):
     queue = cluster.add("t", next=10, begun_ms=BEGUN_MS, ms_each=100)
     reader = reader_of(startingOffsets="earliest", failOnDataLoss="false")
-    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    end = all_from(reader)
     # The last one that was read was stored after 900 ms; now that is so of no message, and of the next ones from 5 on.
     cluster.add("t", next=30, begun_ms=BEGUN_MS - 4000 + 1)
-    [(at, begin, until)] = rows(reader, end, reader.latestOffset(end, ReadAllAvailable()))
+    [(at, begin, until)] = rows(reader, end, all_from(reader, end))
     assert (at, begin, until) == (str(queue), 5, 30)
 
 
@@ -394,7 +401,7 @@ def test_the_lag_can_be_seen(cluster):
     cluster.add("t", next=10)
     reader = reader_of()
     assert reader.reportLatestOffset() is None
-    reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    all_from(reader)
     assert reader.reportLatestOffset() == {"q": {"t": {"b": {"0": 10}}}, "v": 1}
 
 
@@ -410,7 +417,7 @@ def test_a_run_that_ends_does_not_leave_out_a_broker_of_its_checkpoint_in_silenc
     cluster.add("t", "c", next=10)
     options = {"startingOffsets": "earliest"}
     reader = reader_of(**options)
-    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    first = all_from(reader)
     cluster.down.add("c")
     strict, lenient = reader_of(**options), reader_of(failOnDataLoss="false", **options)
     others = reader_of(brokers="a", **options)
@@ -419,10 +426,10 @@ def test_a_run_that_ends_does_not_leave_out_a_broker_of_its_checkpoint_in_silenc
     with pytest.raises(
         QueuesMissing, match=r"1 queue is missing: 1 of 't' at broker 'c' \(the check"
     ):
-        strict.latestOffset(first, ReadAllAvailable())
-    assert others.latestOffset(first, ReadAllAvailable()) == first
+        all_from(strict, first)
+    assert all_from(others, first) == first
     for _ in range(2):
-        assert lenient.latestOffset(first, ReadAllAvailable()) == first
+        assert all_from(lenient, first) == first
     assert caplog.text.count("the read continues without them") == 1
 
 
@@ -430,13 +437,13 @@ def test_a_stream_that_runs_on_says_what_it_begins_without(cluster, caplog):
     cluster.add("t", "a", next=10)
     cluster.missing.append(MissingBroker("c", "x", 0, {"t": 4, "other": 9}))
     reader = reader_of(startingOffsets="earliest")
-    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    first = all_from(reader)
     assert (
         "4 queues are missing: 4 of 't' at broker 'c' (it left the nameserver at 1970"
         in caplog.text
     )
     caplog.clear()
-    assert reader.latestOffset(first, ReadAllAvailable()) == first
+    assert all_from(reader, first) == first
     assert not caplog.text
     with pytest.raises(QueuesMissing, match="4 queues are missing"):
         reader_of().prepareForTriggerAvailableNow()
