@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.programs import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
 SOUND = {"name": "idna", "version": "3.20", "vulns": []}
@@ -29,10 +29,7 @@ UNKNOWN = {"name": "idna", "skip_reason": "Dependency not found on PyPI: idna (3
 def test_what_was_not_looked_up_is_no_success(tmp_path, printed, status, said):
     text = printed if isinstance(printed, str) else json.dumps(printed)
     (tmp_path / "pip_audit.py").write_text(f"print({text!r})")
-    done = subprocess.run(
-        [sys.executable, ROOT / "tools" / "audit.py"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (status, "")
+    command = (sys.executable, ROOT / "tools" / "audit.py")
+    done = run_program(*command, status=status, env={"PYTHONPATH": str(tmp_path)})
+    assert done.stderr == ""
     assert said in done.stdout

@@ -1,10 +1,10 @@
 """What a program in its defaults does not import: a start takes what its imports take, so they are held by name."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.programs import said_by_python
 
 # In its defaults, up to where it serves, and closed again.
 _BROKER = """
@@ -95,11 +95,7 @@ def test_the_first_filter_imports_the_filters_alone(tmp_path: Path) -> None:
 
 def _said(code: str, folder: Path) -> list[str]:
     """The words that a program writes."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return said_by_python("-c", code, cwd=folder).split()
 
 
 def test_headers_and_bodies_are_cheap_classes() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
+
+from tests.support.programs import run_program
 
 UNIT = Path(__file__).parents[1] / "unit"
 ROOT = UNIT.parents[1]
@@ -94,21 +95,9 @@ def run(folder: Path, where: str) -> str:
     (folder / "tests/unit/conftest.py").write_bytes((UNIT / "conftest.py").read_bytes())
     (tests / "test_sample.py").write_text(SAMPLE)
     (folder / "conftest.py").write_text(NEIGHBOUR)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-W",
-        "ignore",
-        "-p",
-        "no:cacheprovider",
-        "-rA",
-    ]
-    command += ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), str(tests)]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False
-    ).stdout
+    pytest = ("-m", "pytest", "-q", "-W", "ignore", "-p", "no:cacheprovider", "-rA")
+    where_ = ("-c", ROOT / "pyproject.toml", "--rootdir", folder)
+    return run_program(sys.executable, *pytest, *where_, tests, status=None).stdout
 
 
 def test_a_socket_or_a_sleep_fails_a_unit_test_and_virtual_time_does_not(tmp_path):
