@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from cometmq.embedded import Embedded
 from tests.support.scripted import ScriptedCluster
+
+
+@pytest.fixture(scope="module")
+def names() -> Iterator[str]:
+    """The address of the nameserver of a cluster in this process."""
+    with Embedded() as made:
+        yield made.nameserver
 
 
 @pytest.fixture

@@ -4,13 +4,12 @@ Their absence is acted: modules cannot be imported and functions are gone, once 
 test has run on these systems.
 """
 
-import os
 import subprocess
 import sys
 
 import pytest
 
-from cometmq.embedded import Embedded
+from tests.support.programs import run_program, said_by_python
 
 # What imports uvloop meets an ImportError from the first line on.
 WITHOUT_UVLOOP = """
@@ -76,23 +75,11 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture(scope="module")
-def names():
-    with Embedded() as mq:
-        yield mq.nameserver
-
-
 def run(system: str, code: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run the code as on a system; on others than Linux no wheel brings the compiled kernel."""
     plain = {} if system == "without uvloop" else {"COMETMQ_KERNEL": "reference"}
-    return subprocess.run(
-        [sys.executable, "-c", SYSTEMS[system] + code, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, **plain},
-    )
+    command = (sys.executable, "-c", SYSTEMS[system] + code, *arguments)
+    return run_program(*command, status=None, seconds=120, env=plain)
 
 
 def lines(system: str, code: str, *arguments: str) -> list[str]:
@@ -130,7 +117,4 @@ main()
 def test_the_import_brings_neither_a_loop_nor_a_codec():
     """Within 0.15 s of processor time: it brings next to nothing."""
     code = "import sys, cometmq.client; print([m for m in ('asyncio', 'uvloop', 'orjson', 'zstandard') if m in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.strip() == "[]"
+    assert said_by_python("-c", code) == "[]"

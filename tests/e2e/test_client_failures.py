@@ -58,8 +58,7 @@ async def test_what_one_broker_refuses_another_takes(cluster, producer):
 
 
 async def test_a_retry_carries_the_same_id(cluster, producer):
-    cluster.a.scripts[RequestCode.SEND_MESSAGE_V2] = refuse(ResponseCode.SYSTEM_ERROR)
-    cluster.b.scripts[RequestCode.SEND_MESSAGE_V2] = refuse(ResponseCode.SYSTEM_ERROR)
+    cluster.answer_sends(refuse(ResponseCode.SYSTEM_ERROR))
     with pytest.raises(SendFailed, match=r"3 attempts: .*as the script says"):
         await producer.send(MESSAGE)
     sent = [*cluster.a.asked, *cluster.b.asked]
@@ -69,8 +68,7 @@ async def test_a_retry_carries_the_same_id(cluster, producer):
 
 
 async def test_what_no_broker_would_take_is_not_tried_again(cluster, producer):
-    for broker in (cluster.a, cluster.b):
-        broker.scripts[RequestCode.SEND_MESSAGE_V2] = refuse(ResponseCode.MESSAGE_ILLEGAL)
+    cluster.answer_sends(refuse(ResponseCode.MESSAGE_ILLEGAL))
     with pytest.raises(BrokerRefused, match="MESSAGE_ILLEGAL") as refused:
         await producer.send(MESSAGE)
     assert refused.value.address in (cluster.a.address, cluster.b.address)
@@ -87,8 +85,7 @@ async def test_a_message_for_one_queue_is_tried_there_once(cluster, producer):
 
 
 async def test_all_attempts_share_one_deadline(cluster, producer):
-    for broker in (cluster.a, cluster.b):
-        broker.scripts[RequestCode.SEND_MESSAGE_V2] = never
+    cluster.answer_sends(never)
     began = time.monotonic()
     with pytest.raises(SendFailed) as failed:
         await producer.send(MESSAGE, timeout_ms=300)
@@ -97,17 +94,17 @@ async def test_all_attempts_share_one_deadline(cluster, producer):
     assert sum(cluster.sends()) == 3  # Those that are not the last have a part of the time.
 
 
-async def test_a_connection_that_breaks_is_another_attempt_elsewhere(cluster, producer):
-    def hang_up(_command: Command, peer: Peer) -> None:
-        peer.close()
+def hang_up(_command: Command, peer: Peer) -> None:
+    peer.close()
 
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["breaks", "not there"])
+async def test_a_connection_that_fails_is_another_attempt_elsewhere(
+    cluster, producer, is_there
+):
     cluster.a.scripts[RequestCode.SEND_MESSAGE_V2] = hang_up
-    results = await asyncio.gather(*(producer.send(MESSAGE) for _ in range(20)))
-    assert {each.queue.broker_name for each in results} == {"b"}
-
-
-async def test_a_broker_that_is_not_there_is_another_attempt_elsewhere(cluster, producer):
-    await cluster.a.server.close()
+    if not is_there:
+        await cluster.a.server.close()
     results = await asyncio.gather(*(producer.send(MESSAGE) for _ in range(20)))
     assert {each.queue.broker_name for each in results} == {"b"}
 
@@ -116,8 +113,7 @@ async def test_a_message_that_is_stored_but_not_flushed_is_a_result(cluster, pro
     def late(command: Command, peer: Peer) -> Answer:
         return stored(command, peer)._replace(code=ResponseCode.FLUSH_DISK_TIMEOUT)
 
-    for broker in (cluster.a, cluster.b):
-        broker.scripts[RequestCode.SEND_MESSAGE_V2] = late
+    cluster.answer_sends(late)
     assert (await producer.send(MESSAGE)).status is SendStatus.FLUSH_DISK_TIMEOUT
     settings = ProducerSettings(retry_when_not_ok=True)
     async with AsyncProducer(cluster.names.address, settings=settings) as strict:
@@ -127,9 +123,6 @@ async def test_a_message_that_is_stored_but_not_flushed_is_a_result(cluster, pro
 
 
 async def test_a_broker_that_failed_is_avoided_for_a_while_where_that_is_wanted(cluster):
-    def hang_up(_command: Command, peer: Peer) -> None:
-        peer.close()
-
     cluster.a.scripts[RequestCode.SEND_MESSAGE_V2] = hang_up
     settings = ProducerSettings(latency_fault=True)
     async with AsyncProducer(cluster.names.address, settings=settings) as careful:
@@ -156,8 +149,7 @@ async def test_a_selector_that_fails_is_the_callers_error(producer):
 
 
 async def test_an_answer_without_an_offset_is_named(cluster, producer):
-    for broker in (cluster.a, cluster.b):
-        broker.scripts[RequestCode.SEND_MESSAGE_V2] = lambda _command, _peer: Answer()
+    cluster.answer_sends(lambda _command, _peer: Answer())
     with pytest.raises(CodecError, match="queueId"):
         await producer.send(MESSAGE)
     assert sum(cluster.sends()) == 1  # It may be stored: another try might store it twice.
@@ -251,8 +243,7 @@ async def test_connections_to_brokers_that_left_are_closed(cluster):
 
 
 async def test_sends_under_way_end_when_the_producer_closes(cluster):
-    for broker in (cluster.a, cluster.b):
-        broker.scripts[RequestCode.SEND_MESSAGE_V2] = never
+    cluster.answer_sends(never)
     producer = AsyncProducer(cluster.names.address)
     await producer.start()
     first = producer.send(MESSAGE)

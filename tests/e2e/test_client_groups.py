@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from tests.support.scripted import (
     TOPIC,
     Script,
     Scripted,
+    ScriptedCluster,
     nothing,
     refuse,
     until,
@@ -30,28 +32,35 @@ GROUP = "GID_script"
 SETTINGS = PushSettings(consume_from=ConsumeFrom.FIRST, suspend_ms=100, persist_interval_ms=50)
 
 
-class Log:
+def log_of(*records: Record) -> Script:
     """Pulls of a broker's queue 0, answered from records."""
+    end = str(len(records))
 
-    def __init__(self, *records: Record) -> None:
-        self.records = records
-
-    def pull(self, command: Command, _peer: Peer) -> Answer:
+    def pull(command: Command, _peer: Peer) -> Answer:
         fields = command.fields
-        offset = int(fields["queueOffset"])
-        found = self.records[offset:] if fields["queueId"] == "0" else ()
+        found = records[int(fields["queueOffset"]) :] if fields["queueId"] == "0" else ()
         if fields["topic"] != TOPIC or not found:
             return nothing(command)
-        answer = {
-            "nextBeginOffset": str(len(self.records)),
-            "minOffset": "0",
-            "maxOffset": str(len(self.records)),
-        }
+        answer = {"nextBeginOffset": end, "minOffset": "0", "maxOffset": end}
         return Answer(fields=answer, body=b"".join(map(encode_record, found)))
 
+    return pull
 
-def log_of(*records: Record) -> Script:
-    return Log(*records).pull
+
+def member(
+    cluster: ScriptedCluster, listener: Any, settings: PushSettings = SETTINGS
+) -> AsyncPushConsumer:
+    return AsyncPushConsumer(
+        cluster.names.address, group=GROUP, listener=listener, subscriptions=[TOPIC],
+        settings=settings,
+    )  # fmt: skip
+
+
+class Offsets(list[int]):
+    """A listener that keeps the offsets of the messages that it was given."""
+
+    async def listen(self, message: StoredMessage) -> None:
+        self.append(message.queue_offset)
 
 
 def record(offset: int, body: bytes = b"x", **fields) -> Record:
@@ -61,14 +70,11 @@ def record(offset: int, body: bytes = b"x", **fields) -> Record:
 
 
 async def test_a_message_that_cannot_be_unpacked_goes_to_the_dead_letters(cluster):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = Log(
+    cluster.a.scripts[RequestCode.PULL_MESSAGE] = log_of(
         record(0, b"good"), record(1, b"not zlib", sys_flag=COMPRESSED), record(2, b"good too")
-    ).pull
+    )
     got: list[StoredMessage] = []
-    async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=got.append, subscriptions=[TOPIC],
-        settings=SETTINGS,
-    ):  # fmt: skip
+    async with member(cluster, got.append):
         await until(
             lambda: cluster.a.requests(RequestCode.CONSUMER_SEND_MSG_BACK), "the dead letter"
         )
@@ -90,14 +96,11 @@ def committed(broker: Scripted) -> int | None:
 
 async def test_a_message_that_is_not_taken_back_is_sent_to_the_retry_topic(cluster):
     cluster.topics.add(retry_topic(GROUP))
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = Log(
+    cluster.a.scripts[RequestCode.PULL_MESSAGE] = log_of(
         record(0, b"again", reconsume_times=2, property_block=b"k\x01v\x02")
-    ).pull
+    )
     cluster.a.scripts[RequestCode.CONSUMER_SEND_MSG_BACK] = refuse(ResponseCode.SYSTEM_ERROR)
-    async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=lambda _message: False,
-        subscriptions=[TOPIC], settings=SETTINGS,
-    ):  # fmt: skip
+    async with member(cluster, lambda _message: False):
         await until(lambda: sum(cluster.sends()) == 1, "the retry message")
         await until(lambda: committed(cluster.a) == 1, "the offset behind it")
     (sent,) = (
@@ -115,7 +118,7 @@ async def test_a_message_that_is_not_taken_back_is_sent_to_the_retry_topic(clust
 
 
 async def test_close_waits_for_running_listeners_and_stores_only_what_they_finished(cluster):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = Log(*(record(n) for n in range(3))).pull
+    cluster.a.scripts[RequestCode.PULL_MESSAGE] = log_of(*(record(n) for n in range(3)))
     started, may_end = asyncio.Event(), asyncio.Event()
     ended: list[int] = []
 
@@ -125,10 +128,7 @@ async def test_close_waits_for_running_listeners_and_stores_only_what_they_finis
             await may_end.wait()
         ended.append(message.queue_offset)
 
-    consumer = AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=listen, subscriptions=[TOPIC],
-        settings=SETTINGS,
-    )  # fmt: skip
+    consumer = member(cluster, listen)
     await consumer.start()
     await started.wait()
     await until(lambda: len(ended) == 2, "the others")
@@ -143,7 +143,7 @@ async def test_close_waits_for_running_listeners_and_stores_only_what_they_finis
 
 
 async def test_a_listener_that_never_ends_holds_close_only_for_its_time(cluster):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = Log(record(0)).pull
+    cluster.a.scripts[RequestCode.PULL_MESSAGE] = log_of(record(0))
     started = asyncio.Event()
 
     async def listen(_message: StoredMessage) -> None:
@@ -151,10 +151,7 @@ async def test_a_listener_that_never_ends_holds_close_only_for_its_time(cluster)
         await asyncio.Event().wait()
 
     settings = PushSettings(consume_from=ConsumeFrom.FIRST, close_timeout_ms=100)
-    async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=listen, subscriptions=[TOPIC],
-        settings=settings,
-    ):  # fmt: skip
+    async with member(cluster, listen, settings):
         await started.wait()
         began = time.monotonic()
     assert time.monotonic() - began < 3
@@ -162,16 +159,10 @@ async def test_a_listener_that_never_ends_holds_close_only_for_its_time(cluster)
 
 
 async def test_a_reset_offset_is_followed_at_once(cluster):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = Log(*(record(n) for n in range(5))).pull
-    got: list[int] = []
-
-    async def listen(message: StoredMessage) -> None:
-        got.append(message.queue_offset)
-
-    async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=listen, subscriptions=[TOPIC],
-        settings=PushSettings(consume_from=ConsumeFrom.FIRST, persist_interval_ms=50),
-    ):  # fmt: skip
+    cluster.a.scripts[RequestCode.PULL_MESSAGE] = log_of(*(record(n) for n in range(5)))
+    got = Offsets()
+    settings = PushSettings(consume_from=ConsumeFrom.FIRST, persist_interval_ms=50)
+    async with member(cluster, got.listen, settings):
         await until(lambda: len(got) == 5, "all five")
         body = encode_queue_offsets({MessageQueue(TOPIC, "a", 0): 3})
         fields = {"topic": TOPIC, "group": GROUP, "timestamp": "0", "isForce": "true"}
@@ -181,10 +172,7 @@ async def test_a_reset_offset_is_followed_at_once(cluster):
 
 
 async def test_a_broker_asks_in_vain_for_a_group_or_a_thing_that_is_not_here(cluster):
-    async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=print, subscriptions=[TOPIC],
-        settings=SETTINGS,
-    ):  # fmt: skip
+    async with member(cluster, print):
         await until(lambda: cluster.a.peers, "its connection")
         for code, group in (
             (RequestCode.GET_CONSUMER_RUNNING_INFO, "other"),
@@ -206,17 +194,12 @@ async def test_a_broker_asks_in_vain_for_a_group_or_a_thing_that_is_not_here(clu
 async def test_a_full_cache_pauses_the_pulls_until_listeners_catch_up(cluster, bound):
     cluster.a.scripts[RequestCode.PULL_MESSAGE] = lambda command, _peer: endless(command)
     may_go_on = asyncio.Event()
-    got: list[int] = []
 
-    async def listen(message: StoredMessage) -> None:
+    async def listen(_message: StoredMessage) -> None:
         await may_go_on.wait()
-        got.append(message.queue_offset)
 
     settings = PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=4, **bound)
-    async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=listen, subscriptions=[TOPIC],
-        settings=settings,
-    ):  # fmt: skip
+    async with member(cluster, listen, settings):
         await until(lambda: pulls(cluster.a) >= 2, "pulls")
         await asyncio.sleep(0.2)
         held = pulls(cluster.a)
@@ -240,10 +223,7 @@ def endless(command: Command) -> Answer:
 
 
 async def test_a_broker_is_told_who_we_are_on_each_new_connection(cluster):
-    async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=print, subscriptions=[TOPIC],
-        settings=SETTINGS,
-    ):  # fmt: skip
+    async with member(cluster, print):
         await until(lambda: pulls(cluster.a) > 0, "a pull")
         told = len(cluster.a.requests(RequestCode.HEART_BEAT))
         for peer in list(cluster.a.server.peers):
@@ -270,9 +250,6 @@ async def test_an_answer_that_makes_no_sense_stops_a_queue_only_until_it_does(cl
 
     cluster.a.scripts[RequestCode.PULL_MESSAGE] = pull
     got: list[StoredMessage] = []
-    async with AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=got.append, subscriptions=[TOPIC],
-        settings=SETTINGS,
-    ):  # fmt: skip
+    async with member(cluster, got.append):
         await until(lambda: got, "the good message")
     assert {each.body for each in got} == {b"good"}

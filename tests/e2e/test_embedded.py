@@ -3,12 +3,11 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from cometmq import AsyncProducer, AsyncPullConsumer, Message, MessageQueue, SendStatus
+from cometmq import AsyncProducer, AsyncPullConsumer, Message, SendStatus
 from cometmq.embedded import AsyncEmbedded, Embedded
 from cometmq.embedded.pair import _turns
 from cometmq.model.errors import BrokerRefused, NetError, SettingsError, StoreLocked
@@ -19,24 +18,10 @@ TOPIC = "greetings"
 
 async def send_and_fetch(nameserver: str, body: bytes) -> list[bytes]:
     """Send one message; the bodies of all that are there."""
-    async with AsyncProducer(nameserver) as producer, AsyncPullConsumer(nameserver) as consumer:
+    async with AsyncProducer(nameserver) as producer:
         result = await producer.send(Message(TOPIC, body))
         assert result.status is SendStatus.OK
-        return [
-            body
-            for queue in await consumer.queues(TOPIC)
-            async for body in bodies(consumer, queue)
-        ]
-
-
-async def bodies(consumer: AsyncPullConsumer, queue: MessageQueue) -> AsyncIterator[bytes]:
-    """All bodies of a queue; one pull need not give all."""
-    offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
-    while offset < end:
-        pull = await consumer.fetch(queue, offset)
-        for message in pull.messages:
-            yield message.body
-        offset = pull.next_offset
+    return [found for found, _, _ in await fetch(nameserver)]
 
 
 def port_of(address: str) -> int:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -29,6 +27,7 @@ from cometmq.model.errors import RequestTimeout
 from cometmq.model.flags import PERM_WRITE
 from tests.support import processes
 from tests.support.processes import Program
+from tests.support.programs import halted
 
 TOPIC = "hung"
 NAMES = ("broker-a", "broker-b", "broker-c")
@@ -53,12 +52,8 @@ def hung(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
         }
         with Admin(names.address) as admin:
             admin.topics.create(TOPIC, queues=2)
-        pid = brokers[NAMES[0]].pid
-        os.kill(pid, signal.SIGSTOP)
-        try:
+        with halted(brokers[NAMES[0]]):
             yield Hung(names.address, brokers)
-        finally:
-            os.kill(pid, signal.SIGCONT)
 
 
 async def send_plain(producer: AsyncProducer, number: int) -> SendStatus:
@@ -112,42 +107,27 @@ async def test_a_broker_that_hangs_leaves_time_for_another(hung: Hung, send, set
 
 
 async def test_two_brokers_that_hang_leave_time_for_the_third(hung: Hung):
-    pid = hung.brokers[NAMES[1]].pid
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with halted(hung.brokers[NAMES[1]]):
         async with AsyncProducer(hung.nameserver) as producer:
             results = [await producer.send(Message(TOPIC, b"x")) for _ in range(3)]
-    finally:
-        os.kill(pid, signal.SIGCONT)
     assert {each.queue.broker_name for each in results} == {NAMES[2]}
 
 
 async def test_a_nameserver_that_hangs_leaves_time_for_another(hung: Hung, tmp_path: Path):
-    hangs = processes.nameserver(tmp_path)
-    with hangs:
-        os.kill(hangs.pid, signal.SIGSTOP)
-        try:
-            # Whichever is asked first.
-            for _ in range(4):
-                addresses = f"{hangs.address};{hung.nameserver}"
-                async with AsyncProducer(addresses) as producer:
-                    assert (await producer.send(Message(TOPIC, b"x"))).status is SendStatus.OK
-        finally:
-            os.kill(hangs.pid, signal.SIGCONT)
+    with processes.nameserver(tmp_path) as hangs, halted(hangs):
+        # Whichever is asked first.
+        for _ in range(4):
+            async with AsyncProducer(f"{hangs.address};{hung.nameserver}") as producer:
+                assert (await producer.send(Message(TOPIC, b"x"))).status is SendStatus.OK
 
 
 async def test_a_nameserver_that_hangs_keeps_nothing_from_the_others(
     hung: Hung, tmp_path: Path
 ):
-    hangs = processes.nameserver(tmp_path)
-    with hangs:
-        os.kill(hangs.pid, signal.SIGSTOP)
-        try:
-            async with AsyncAdmin(f"{hangs.address};{hung.nameserver}") as admin:
-                with pytest.raises(RequestTimeout, match=hangs.address):
-                    await admin.brokers.drain(NAMES[2])
-        finally:
-            os.kill(hangs.pid, signal.SIGCONT)
+    with processes.nameserver(tmp_path) as hangs, halted(hangs):
+        async with AsyncAdmin(f"{hangs.address};{hung.nameserver}") as admin:
+            with pytest.raises(RequestTimeout, match=hangs.address):
+                await admin.brokers.drain(NAMES[2])
     async with AsyncAdmin(hung.nameserver) as admin:
         route = await admin.topics.route(TOPIC)
         await admin.brokers.undrain(NAMES[2])

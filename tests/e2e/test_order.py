@@ -109,14 +109,16 @@ async def come_and_go(
             running.append(await consumer(names, topic, watch))
 
 
-async def consumer(names: str, topic: str, watch: Watch) -> AsyncPushConsumer:
-    made = AsyncPushConsumer(
-        names,
-        group="in_order",
-        listener=watch.listen,
-        subscriptions=[topic],
-        settings=SETTINGS,
+def reader(
+    names: str, group: str, topic: str, listener: Any, settings: PushSettings = SETTINGS
+) -> AsyncPushConsumer:
+    return AsyncPushConsumer(
+        names, group=group, listener=listener, subscriptions=[topic], settings=settings
     )
+
+
+async def consumer(names: str, topic: str, watch: Watch) -> AsyncPushConsumer:
+    made = reader(names, "in_order", topic, watch.listen)
     await made.start()
     return made
 
@@ -170,6 +172,12 @@ def names() -> Iterator[str]:
         yield cluster.nameserver
 
 
+async def send(names: str, topic: str, *bodies: bytes) -> None:
+    async with AsyncProducer(names) as producer:
+        for body in bodies:
+            await producer.send(Message(topic, body))
+
+
 async def test_a_refused_message_holds_its_queue_and_becomes_a_dead_letter_after_its_tries(
     names,
 ):
@@ -182,16 +190,8 @@ async def test_a_refused_message_holds_its_queue_and_becomes_a_dead_letter_after
     settings = PushSettings(
         orderly=True, consume_from=ConsumeFrom.FIRST, retries_max=2, suspend_queue_ms=20
     )
-    async with AsyncProducer(names) as producer:
-        for body in (b"before", b"bad", b"after"):
-            await producer.send(Message("Refused", body))
-    async with AsyncPushConsumer(
-        names,
-        group="refusers",
-        listener=listen,
-        subscriptions=["Refused"],
-        settings=settings,
-    ):
+    await send(names, "Refused", b"before", b"bad", b"after")
+    async with reader(names, "refusers", "Refused", listen, settings):
         assert await until(lambda: (b"after", 0) in seen)
     assert seen == [(b"before", 0), (b"bad", 0), (b"bad", 1), (b"bad", 2), (b"after", 0)]
     dead: list[StoredMessage] = []
@@ -199,14 +199,8 @@ async def test_a_refused_message_holds_its_queue_and_becomes_a_dead_letter_after
     async def bury(message: StoredMessage) -> None:
         dead.append(message)
 
-    reader = AsyncPushConsumer(
-        names,
-        group="undertakers",
-        listener=bury,
-        subscriptions=["%DLQ%refusers"],
-        settings=PushSettings(consume_from=ConsumeFrom.FIRST, rebalance_interval_ms=200),
-    )
-    async with reader:
+    settings = PushSettings(consume_from=ConsumeFrom.FIRST, rebalance_interval_ms=200)
+    async with reader(names, "undertakers", "%DLQ%refusers", bury, settings):
         assert await until(lambda: dead)
     assert [message.body for message in dead] == [b"bad"]
 
@@ -230,14 +224,9 @@ async def test_a_listener_commits_by_hand_and_rolls_back_to_its_last_commit(name
     )  # fmt: skip
 
     def consumer() -> AsyncPushConsumer:
-        return AsyncPushConsumer(
-            names, group="by_hand", listener=listen, subscriptions=["ByHand"],
-            settings=settings,
-        )  # fmt: skip
+        return reader(names, "by_hand", "ByHand", listen, settings)
 
-    async with AsyncProducer(names) as producer:
-        for number in range(1, 8):
-            await producer.send(Message("ByHand", b"%d" % number))
+    await send(names, "ByHand", *(b"%d" % number for number in range(1, 8)))
     async with consumer():
         assert await until(lambda: seen[-1:] == [b"7"])
     assert seen == [b"1", b"2", b"3", b"4", b"3", b"4", b"5", b"5", b"6", b"7"]
@@ -253,20 +242,11 @@ def test_a_plain_function_is_called_in_order_in_threads_and_lists_are_whole(name
         time.sleep(0.002)
         seen.append([message.body for message in messages])
 
-    async def send() -> None:
-        async with AsyncProducer(names) as producer:
-            for number in range(50):
-                await producer.send(Message("Threads", b"%02d" % number))
-
-    asyncio.run(send())
+    asyncio.run(send(names, "Threads", *(b"%02d" % number for number in range(50))))
     settings = PushSettings(orderly=True, consume_from=ConsumeFrom.FIRST, batch_count=8)
     with PushConsumer(
-        names,
-        group="threads",
-        batch_listener=listen,
-        subscriptions=["Threads"],
-        settings=settings,
-    ):
+        names, group="threads", batch_listener=listen, subscriptions=["Threads"], settings=settings
+    ):  # fmt: skip
         processes.wait_until(lambda: sum(map(len, seen)) >= 50, seconds=20, what="50 messages")
     assert [body for call in seen for body in call] == [b"%02d" % n for n in range(50)]
     assert max(map(len, seen)) <= 8
@@ -282,20 +262,14 @@ async def test_a_queue_whose_call_outlasts_the_end_of_its_subscription_is_given_
         seen.append(message.body)
         await gate.wait()
 
-    async with AsyncProducer(names) as producer:
-        await producer.send(Message("Outlasted", b"1"))
-    async with AsyncPushConsumer(
-        names, group="outlasted", listener=slow, subscriptions=["Outlasted"], settings=SETTINGS
-    ) as consumer:
+    await send(names, "Outlasted", b"1")
+    async with reader(names, "outlasted", "Outlasted", slow) as consumer:
         assert await until(lambda: seen)
         consumer.unsubscribe("Outlasted")
         await asyncio.sleep(1.2)  # A second is how long the call is waited for.
         gate.set()
         await asyncio.sleep(0.05)
-        async with AsyncProducer(
-            names
-        ) as producer:  # It is pulled until the queue is given up.
-            await producer.send(Message("Outlasted", b"2"))
+        await send(names, "Outlasted", b"2")  # It is pulled until the queue is given up.
         loops = consumer._member.loops
         assert await until(lambda: all(each.topic != "Outlasted" for each in loops), seconds=10)
         assert seen == [b"1"]
@@ -315,18 +289,11 @@ async def test_a_queue_that_somebody_else_holds_waits_until_it_is_given_back(nam
         assert gate.is_set(), "the other one is still at work"
         seen.append(message.body)
 
-    async with AsyncProducer(names) as producer:
-        for body in (b"1", b"2"):
-            await producer.send(Message("Handed", body))
-    common: dict[str, Any] = {
-        "group": "handers",
-        "subscriptions": ["Handed"],
-        "settings": SETTINGS,
-    }
-    owner = AsyncPushConsumer(names, listener=slow, **common)
+    await send(names, "Handed", b"1", b"2")
+    owner = reader(names, "handers", "Handed", slow)
     await owner.start()
     assert await until(lambda: owner_seen)
-    async with AsyncPushConsumer(names, listener=listen, **common):
+    async with reader(names, "handers", "Handed", listen):
         leaving = asyncio.create_task(owner.close())
         await asyncio.sleep(0.7)
         assert seen == []

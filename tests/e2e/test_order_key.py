@@ -3,8 +3,6 @@
 import asyncio
 from collections import defaultdict
 
-import pytest
-
 from cometmq import (
     AsyncAdmin,
     AsyncProducer,
@@ -16,19 +14,12 @@ from cometmq import (
     StoredMessage,
     first_key,
 )
-from cometmq.embedded import Embedded
 
 KEYS, EACH = 6, 12
 SETTINGS = PushSettings(
     orderly=True, order_key=first_key, consume_from=ConsumeFrom.FIRST, suspend_queue_ms=30,
     rebalance_interval_ms=200,
 )  # fmt: skip
-
-
-@pytest.fixture
-def names():
-    with Embedded() as cluster:
-        yield cluster.nameserver
 
 
 async def send_all(names: str, topic: str) -> int:

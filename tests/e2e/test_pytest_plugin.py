@@ -70,11 +70,3 @@ def test_a_broker_is_there_in_under_half_a_second():
         with Embedded():
             times.append(time.monotonic() - began)
     assert min(times) < 0.5
-
-
-def test_the_plugin_loads_nothing_until_a_test_asks():
-    code = "import cometmq.pytest_plugin, sys; print('cometmq.broker' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False"

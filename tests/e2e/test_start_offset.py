@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 
 import cometmq
 from cometmq import (
-    Admin,
     AsyncAdmin,
     AsyncProducer,
     AsyncPullConsumer,
@@ -32,7 +30,8 @@ from cometmq.client.consumer.group_member import GroupMember
 from cometmq.client.consumer.offset_store import ClusterOffsets, ConsumedProgress
 from cometmq.client.consumer.start_offset import StartOffset
 from cometmq.embedded import AsyncEmbedded, Embedded
-from tests.support import processes
+from tests.support import processes, topics
+from tests.support.scripted import until
 
 QUEUE = MessageQueue("young", "broker-a", 0)
 
@@ -51,8 +50,7 @@ class Interrupted(OffsetApi):
 
 async def test_the_first_message_of_a_queue_is_not_passed_over() -> None:
     with Embedded() as cluster:
-        with Admin(cluster.nameserver) as admin:
-            admin.topics.create(QUEUE.topic, queues=1)
+        topics.make(cluster.nameserver, QUEUE.topic)
         instance = ClientInstance(cluster.nameserver)
         await instance.start()
         try:
@@ -76,11 +74,10 @@ LAST = PushSettings(consume_from=ConsumeFrom.LAST, **QUICK)
 SECONDS_MAX = 20.0
 
 
-async def until(look, what: str) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not look():
-        assert time.monotonic() < deadline, f"{what}: not within {SECONDS_MAX} s"
-        await asyncio.sleep(0.02)
+async def make_queues(nameserver: str, count: int = QUEUES) -> None:
+    """Create the topic with so many queues, or add to those it has."""
+    async with AsyncAdmin(nameserver) as admin:
+        await admin.topics.create(TOPIC, queues=count)
 
 
 async def fill(nameserver: str, count: int, text: str, broker: str | None = None) -> set[bytes]:
@@ -134,8 +131,7 @@ async def run_push(
 async def test_a_group_that_closes_before_its_first_answer_keeps_where_it_began(orderly):
     settings = replace(LAST, orderly=orderly)
     async with AsyncEmbedded(settings=COLD) as cluster:
-        async with AsyncAdmin(cluster.nameserver) as admin:
-            await admin.topics.create(TOPIC, queues=QUEUES)
+        await make_queues(cluster.nameserver)
         await fill(cluster.nameserver, QUEUES, "history")
         assert not await run_push(cluster.nameserver, settings, QUEUES, 0)
         sent = await fill(cluster.nameserver, QUEUES, "new")
@@ -157,8 +153,7 @@ async def test_a_pull_consumer_that_closes_before_its_first_answer_keeps_where_i
         return got
 
     async with AsyncEmbedded(settings=COLD) as cluster:
-        async with AsyncAdmin(cluster.nameserver) as admin:
-            await admin.topics.create(TOPIC, queues=QUEUES)
+        await make_queues(cluster.nameserver)
         await fill(cluster.nameserver, QUEUES, "history")
         assert not await run(0)
         sent = await fill(cluster.nameserver, QUEUES, "new")
@@ -190,10 +185,6 @@ async def test_a_broadcasting_pull_consumer_without_automatic_commits_writes_no_
 def test_a_group_that_starts_at_the_time_0_has_all_messages():
     came: list[bytes] = []
 
-    async def create(nameserver: str) -> None:
-        async with AsyncAdmin(nameserver) as admin:
-            await admin.topics.create(TOPIC, queues=1)
-
     async def consume(nameserver: str) -> None:
         settings = PushSettings(consume_from=ConsumeFrom.TIMESTAMP, consume_timestamp_ms=0)
         async with AsyncPushConsumer(
@@ -206,7 +197,7 @@ def test_a_group_that_starts_at_the_time_0_has_all_messages():
             await asyncio.sleep(60)
 
     with cometmq.virtual(settings=COLD) as mq:
-        mq.run(create(mq.nameserver))
+        mq.run(make_queues(mq.nameserver, 1))
         mq.put(Message(TOPIC, b"old"))
         mq.sleep("1h")
         mq.put(Message(TOPIC, b"new"))
@@ -218,8 +209,7 @@ async def test_a_place_that_was_sought_is_kept_by_a_consumer_that_closes_at_once
     settings = ConsumerSettings(consume_from=ConsumeFrom.FIRST, **QUICK)
     queue = MessageQueue(TOPIC, "broker-a", 0)
     async with AsyncEmbedded() as cluster:
-        async with AsyncAdmin(cluster.nameserver) as admin:
-            await admin.topics.create(TOPIC, queues=1)
+        await make_queues(cluster.nameserver, 1)
         await fill(cluster.nameserver, 1, "old")
         async with AsyncPullConsumer(
             cluster.nameserver, group=GROUP, subscriptions=[TOPIC], settings=settings
@@ -236,8 +226,7 @@ async def test_a_queue_that_was_added_while_the_group_was_away_begins_at_its_fir
     tmp_path: Path, is_restarted: bool
 ):
     async with AsyncEmbedded(tmp_path, settings=COLD) as cluster:
-        async with AsyncAdmin(cluster.nameserver) as admin:
-            await admin.topics.create(TOPIC, queues=QUEUES)
+        await make_queues(cluster.nameserver)
         await fill(cluster.nameserver, QUEUES, "history")
         assert not await run_push(cluster.nameserver, LAST, QUEUES, 0)
         if not is_restarted:
@@ -251,8 +240,7 @@ async def test_a_queue_that_was_added_while_the_group_was_away_begins_at_its_fir
 
 async def _added(nameserver: str) -> set[bytes]:
     """Add queues to the topic, and send to all."""
-    async with AsyncAdmin(nameserver) as admin:
-        await admin.topics.create(TOPIC, queues=2 * QUEUES)
+    await make_queues(nameserver, 2 * QUEUES)
     return await fill(nameserver, 2 * QUEUES, "away")
 
 
@@ -265,13 +253,11 @@ async def test_a_broker_that_was_added_while_the_group_was_away_begins_at_its_fi
         tmp_path / "b", names.address, settings={**COLD, "brokerName": "broker-b"}
     )
     with names, first:
-        async with AsyncAdmin(names.address) as admin:
-            await admin.topics.create(TOPIC, queues=QUEUES)
+        await make_queues(names.address)
         await fill(names.address, QUEUES, "history")
         assert not await run_push(names.address, LAST, QUEUES, 0)
         with second:
-            async with AsyncAdmin(names.address) as admin:
-                await admin.topics.create(TOPIC, queues=QUEUES)
+            await make_queues(names.address)
             sent = await fill(names.address, QUEUES, "away", broker="broker-b")
             assert await run_push(names.address, LAST, 2 * QUEUES, len(sent)) == sent
 
@@ -279,8 +265,7 @@ async def test_a_broker_that_was_added_while_the_group_was_away_begins_at_its_fi
 async def test_a_new_group_still_begins_at_the_end_of_each_queue(tmp_path: Path):
     """Not at the first message of one queue because it has just begun in another."""
     async with AsyncEmbedded(tmp_path, settings=COLD) as cluster:
-        async with AsyncAdmin(cluster.nameserver) as admin:
-            await admin.topics.create(TOPIC, queues=QUEUES)
+        await make_queues(cluster.nameserver)
         async with AsyncProducer(cluster.nameserver) as producer:
             queues = await producer.queues(TOPIC)
             # The last message of the log counts as being in memory: it must not be a queue's first.

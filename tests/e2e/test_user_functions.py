@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from cometmq import (
     TransactionState,
 )
 from tests.support import processes
+from tests.support.programs import small_cluster
 
 SETTINGS = {"transactionTimeOut": 0, "transactionCheckInterval": 200}
 SECONDS = 20
@@ -54,16 +54,23 @@ CASES = pytest.mark.parametrize("raised", RAISED)
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder: Path = tmp_path_factory.mktemp("functions")
-    with (
-        processes.nameserver(folder / "nameserver") as nameserver,
-        processes.broker(folder / "broker", nameserver.address, settings=SETTINGS),
-    ):
+    with small_cluster(tmp_path_factory.mktemp("functions"), **SETTINGS) as (nameserver, _):
         yield nameserver.address
 
 
 def name_of(*parts: object) -> str:
     return "_".join("".join(filter(str.isalnum, str(part))) for part in parts)
+
+
+def reader(names: str, topic: str, came: set[bytes], **settings: Any) -> PushConsumer:
+    """The member of a group of this topic; what came to it is in `came`."""
+    return PushConsumer(
+        names,
+        group=topic,
+        listener=lambda message: came.add(message.body),
+        subscriptions=[topic],
+        settings=PushSettings(consume_from=ConsumeFrom.FIRST, **settings),
+    )
 
 
 @CASES
@@ -94,16 +101,9 @@ def test_whatever_order_key_raises_the_messages_come_and_the_next_ones(names, ra
         return [] if message.body == b"1" else "key"  # type: ignore[return-value]
 
     topic = name_of("keyed", raised)
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, orderly=True, order_key=key)
     with Producer(names) as producer:
         queue = producer.send(Message(topic, b"0")).queue
-        with PushConsumer(
-            names,
-            group=topic,
-            listener=lambda message: came.add(message.body),
-            subscriptions=[topic],
-            settings=settings,
-        ):
+        with reader(names, topic, came, orderly=True, order_key=key):
             processes.wait_until(lambda: came == {b"0"}, seconds=SECONDS, what="the first")
             producer.send(Message(topic, b"1"), queue=queue)
             producer.send(Message(topic, b"2"), queue=queue)
@@ -126,16 +126,7 @@ def test_whatever_an_allocation_raises_the_next_rebalance_is_tried(names, raised
     topic = name_of("allocated", raised)
     with Producer(names) as producer:
         producer.send(Message(topic, b"0"))
-    settings = PushSettings(
-        consume_from=ConsumeFrom.FIRST, allocation=allocate, rebalance_interval_ms=100
-    )
-    with PushConsumer(
-        names,
-        group=topic,
-        listener=lambda message: came.add(message.body),
-        subscriptions=[topic],
-        settings=settings,
-    ):
+    with reader(names, topic, came, allocation=allocate, rebalance_interval_ms=100):
         processes.wait_until(lambda: came == {b"0"}, seconds=SECONDS, what="the message")
 
 
@@ -177,13 +168,7 @@ def test_whatever_a_listener_of_transactions_raises_it_is_asked_again(names, rai
     came: set[bytes] = set()
     with (
         Producer(names, group=topic, transaction_listener=kind(raised)) as producer,
-        PushConsumer(
-            names,
-            group=topic,
-            listener=lambda message: came.add(message.body),
-            subscriptions=[topic],
-            settings=PushSettings(consume_from=ConsumeFrom.FIRST),
-        ),
+        reader(names, topic, came),
     ):
         producer.send(Message(topic, b"first"))
         try:

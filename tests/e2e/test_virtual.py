@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -35,20 +36,19 @@ from cometmq.net.virtual_loop import START_MS, VirtualLoop
 MINUTE_MS = 60_000
 
 
+def reader(mq: cometmq.Virtual, listener: Any, topic: str) -> AsyncPushConsumer:
+    return AsyncPushConsumer(mq.nameserver, group="g", listener=listener, subscriptions=[topic])
+
+
 def test_a_message_for_later_comes_when_it_is_due():
     with cometmq.virtual() as mq:
         came = []
 
+        def note(message):
+            came.append((mq.now_ms(), message.body))
+
         async def story():
-            async with (
-                AsyncProducer(mq.nameserver) as producer,
-                AsyncPushConsumer(
-                    mq.nameserver,
-                    group="tea",
-                    listener=lambda message: came.append((mq.now_ms(), message.body)),
-                    subscriptions=["reminders"],
-                ),
-            ):
+            async with AsyncProducer(mq.nameserver) as producer, reader(mq, note, "reminders"):
                 await producer.send(Message("reminders", b"now"))
                 await producer.send(
                     Message("reminders", b"later", deliver=timedelta(minutes=10))
@@ -67,16 +67,11 @@ def test_a_message_that_was_put_is_delivered_when_it_is_due_and_can_be_recalled(
     with cometmq.virtual(settings={"recallMessageEnable": True}) as mq:
         came = []
 
+        def note(message):
+            came.append((mq.now_ms(), message.body))
+
         async def story(handle):
-            async with (
-                AsyncAdmin(mq.nameserver) as admin,
-                AsyncPushConsumer(
-                    mq.nameserver,
-                    group="tea",
-                    listener=lambda message: came.append((mq.now_ms(), message.body)),
-                    subscriptions=["reminders"],
-                ),
-            ):
+            async with AsyncAdmin(mq.nameserver) as admin, reader(mq, note, "reminders"):
                 await admin.messages.recall(handle)
                 await asyncio.sleep(900)
 
@@ -159,12 +154,7 @@ def quiet_hours(folder, hours: float) -> tuple[list[tuple[int, bytes, int]], byt
             return message.body != b"fails" or message.reconsume_times > 0
 
         async def story() -> None:
-            async with (
-                AsyncProducer(mq.nameserver) as producer,
-                AsyncPushConsumer(
-                    mq.nameserver, group="g", listener=listen, subscriptions=["rare"]
-                ),
-            ):
+            async with AsyncProducer(mq.nameserver) as producer, reader(mq, listen, "rare"):
                 due = timedelta(hours=hours - 1)
                 await producer.send(Message("rare", b"timed", deliver=due))
                 await producer.send(Message("rare", b"level 18", delay_level=18))
@@ -205,12 +195,7 @@ def test_three_days_of_clients_that_wait_are_few_callbacks_too(tmp_path, calls):
         came: list[StoredMessage] = []
 
         async def story() -> None:
-            async with (
-                AsyncProducer(mq.nameserver) as producer,
-                AsyncPushConsumer(
-                    mq.nameserver, group="g", listener=came.append, subscriptions=["t"]
-                ),
-            ):
+            async with AsyncProducer(mq.nameserver) as producer, reader(mq, came.append, "t"):
                 await producer.send(Message("t", b"first"))
                 await asyncio.sleep(3 * 86_400)
                 await producer.send(Message("t", b"second"))

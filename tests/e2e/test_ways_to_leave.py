@@ -6,13 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from cometmq import Admin, Message, Producer, PullConsumer
-from cometmq.admin import GroupConfig
-from cometmq.embedded import Embedded
+from cometmq import PullConsumer
+from tests.support import topics
+from tests.support.programs import run_program
 
 SECONDS_MAX = 60
 HEAD = """
@@ -39,32 +38,18 @@ LEAVES = {
 }
 
 
-@pytest.fixture(scope="module")
-def names() -> Iterator[str]:
-    with Embedded() as cluster:
-        yield cluster.nameserver
-
-
 def run(program: str, names: str, topic: str, group: str) -> subprocess.CompletedProcess[str]:
     """Run a program against the cluster; one that hangs fails the test."""
-    return subprocess.run(
-        [sys.executable, "-c", HEAD + program, names, topic, group],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=SECONDS_MAX,
-    )
+    command = (sys.executable, "-c", HEAD + program, names, topic, group)
+    return run_program(*command, status=None, seconds=SECONDS_MAX)
 
 
 @pytest.fixture
 def place(names: str, request: pytest.FixtureRequest) -> tuple[str, str]:
     """A topic of one queue with the messages 0 to 4, and a group that begins at its first message."""
     topic = f"leaves_{abs(hash(request.node.name))}"
-    with Admin(names) as admin, Producer(names) as producer:
-        admin.topics.create(topic, queues=1)
-        admin.groups.create(GroupConfig(f"{topic}_group"))
-        for number in range(5):
-            producer.send(Message(topic, b"%d" % number))
+    topics.make(names, topic, groups=(f"{topic}_group",))
+    topics.send(names, topic, *(b"%d" % number for number in range(5)))
     return topic, f"{topic}_group"
 
 

@@ -89,6 +89,11 @@ class ScriptedCluster:
     def members(self, _command: Command, _peer: Peer) -> Answer:
         return Answer(body=encode_consumer_ids(self.client_ids))
 
+    def answer_sends(self, script: Script) -> None:
+        """From now on both brokers answer sends so."""
+        for broker in (self.a, self.b):
+            broker.scripts[RequestCode.SEND_MESSAGE_V2] = script
+
     def sends(self) -> list[int]:
         """How many messages came to each broker."""
         return [len(each.requests(RequestCode.SEND_MESSAGE_V2)) for each in (self.a, self.b)]
