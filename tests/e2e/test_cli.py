@@ -1,6 +1,5 @@
 """The command `cometmq`, as its users run it: real processes, real sockets."""
 
-import os
 import platform
 import re
 import resource
@@ -30,6 +29,7 @@ from tests.support.command_line import (
     run,
 )
 from tests.support.processes import broker_port, free_port, write_conf
+from tests.support.programs import run_program, said_by_python
 
 # What `cometmq --help` cannot do without: a program that imports only this is its measure.
 HELP_NEEDS = "import asyncio, ssl, rich.markdown, typer.rich_utils"
@@ -82,10 +82,7 @@ def processor_seconds(command: list[str]) -> float:
 )
 def test_a_program_imports_only_what_it_starts(module: str, unwanted: set[str]) -> None:
     code = f"import sys, {module}; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert unwanted.isdisjoint(done.stdout.split())
+    assert unwanted.isdisjoint(said_by_python("-c", code).split())
 
 
 @pytest.mark.parametrize("program", [(), ("broker",), ("nameserver",)])
@@ -99,8 +96,7 @@ def test_each_program_says_its_version_kernel_and_python(program: tuple[str, ...
 
 
 def test_a_plain_kernel_says_why() -> None:
-    plain = {**os.environ, "COMETMQ_KERNEL": "reference"}
-    said = subprocess.check_output([*COMETMQ, "--version"], env=plain, text=True, timeout=60)
+    said = run_program(*COMETMQ, "--version", env={"COMETMQ_KERNEL": "reference"}).stdout
     assert "(kernel plain: COMETMQ_KERNEL=reference asks for it, Python" in said
 
 

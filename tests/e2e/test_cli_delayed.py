@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,21 +13,13 @@ import pytest
 from cometmq import Admin, Message, MessageQueue, Producer
 from tests.support import processes
 from tests.support.command_line import run
+from tests.support.programs import halted, small_cluster
 
 
 @pytest.fixture(scope="module")
 def nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("delayed")
-    settings = {"recallMessageEnable": "true"}
-    with (
-        processes.nameserver(folder / "nameserver") as names,
-        processes.broker(folder / "broker", names.address, settings=settings),
-    ):
-        processes.wait_until(
-            lambda: run("topic", "list", nameserver=names.address).returncode == 0,
-            seconds=20,
-            what="the nameserver",
-        )
+    with small_cluster(folder, recallMessageEnable="true") as (names, _):
         yield names.address
 
 
@@ -82,13 +72,10 @@ def test_each_broker_is_asked_for_its_own_delay_levels(tmp_path: Path) -> None:
             producer.send(message, queue=MessageQueue("orders", name, 0))
         now_ms = time.time() * 1000
         done = run("message", "delayed", "--json", nameserver=names.address)
-        os.kill(plain.pid, signal.SIGSTOP)
-        try:
+        with halted(plain):
             partial = run(
                 "message", "delayed", "--json", nameserver=names.address, patience=2.0
             )
-        finally:
-            os.kill(plain.pid, signal.SIGCONT)
     assert partial.returncode == 1, partial.stderr
     assert [json.loads(line)["body"] for line in partial.stdout.splitlines()] == ["slow"]
     assert "incomplete: plain does not answer" in partial.stderr.decode()

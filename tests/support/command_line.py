@@ -63,6 +63,27 @@ def json_lines(*arguments: str, cluster: Embedded, stdin: bytes = b"") -> list[A
     return [orjson.loads(line) for line in printed.splitlines()]
 
 
+def printed(*arguments: str, cluster: Embedded) -> Any:
+    """The one JSON value that a command prints."""
+    return orjson.loads(output(*arguments, "--json", cluster=cluster))
+
+
+def completions(typed: str, *, nameserver: str) -> list[str]:
+    """What a shell is offered for the word at the end of what was typed."""
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    code = "import sys; sys.argv = ['cometmq']; from cometmq.cli.__main__ import app; app(prog_name='cometmq')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**environment(nameserver), "_COMETMQ_COMPLETE": "complete_bash", **words},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    assert not done.stderr, done.stderr
+    return done.stdout.split()
+
+
 class Running:
     """A command that runs until it is told to end; its output grows in files."""
 
