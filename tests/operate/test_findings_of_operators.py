@@ -7,10 +7,7 @@ the members, which are threads of this one. The last tests stop and kill brokers
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
 import sys
 import time
 import urllib.request
@@ -46,9 +43,10 @@ from cometmq.cli.__main__ import app
 from cometmq.model.flags import PERM_READ, PERM_READ_WRITE
 from tests.dashboard.web import READER, READER_PASSWORD, Served, Visitor, text_of, wait_for
 from tests.support import processes
-from tests.support.command_line import COMETMQ, environment, run
+from tests.support.command_line import completions, run
 from tests.support.lag_world import StuckMembers
 from tests.support.processes import Program, free_port, wait_until
+from tests.support.programs import halted, run_program
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -325,11 +323,9 @@ def test_12_without_pyspark_a_sentence_says_what_to_install() -> None:
         "import sys; sys.modules['pyspark'] = None; sys.argv = ['cometmq', 'pipeline', 'stats', '--help'];"
         "from cometmq.cli.__main__ import main; main()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stdout) == (3, b"")
-    (line,) = done.stderr.decode().splitlines()
+    done = run_program(sys.executable, "-c", code, status=3)
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
     assert line.endswith(
         "cometmq pipeline needs pyspark, which is not installed; run pip install 'cometmq[spark]'"
     )
@@ -391,17 +387,7 @@ def test_14_the_shell_completes_each_topic_and_group(
         "consume",
         "message find",
     } <= checked
-    env = {
-        **environment(world.names),
-        "_COMETMQ_COMPLETE": "complete_bash",
-        "COMP_WORDS": "cometmq tail ord",
-        "COMP_CWORD": "2",
-    }
-    code = "import sys; sys.argv = ['cometmq']; from cometmq.cli.__main__ import app; app(prog_name='cometmq')"
-    real = subprocess.run(
-        [COMETMQ[0], "-c", code], env=env, capture_output=True, timeout=30, check=False
-    )
-    assert real.stdout.split() == [ORDERS.encode()], real.stderr
+    assert completions("cometmq tail ord", nameserver=world.names) == [ORDERS]
 
 
 def test_14_times_are_dates_under_a_name_without_ms(world: World) -> None:
@@ -510,12 +496,8 @@ def test_bookkeeping_topics_are_not_listed_among_those_of_users(world: World) ->
 
 
 def test_3_a_broker_that_hangs_puts_no_clock_wrong(world: World) -> None:
-    slave = world.brokers["slave"]
-    os.kill(slave.pid, signal.SIGSTOP)
-    try:
+    with halted(world.brokers["slave"]):
         done = run("doctor", "--json", nameserver=world.names, patience=2)
-    finally:
-        os.kill(slave.pid, signal.SIGCONT)
     symptoms = orjson.loads(done.stdout)
     assert done.returncode == 1
     assert not [each for each in symptoms if each["check"] == "clock"], symptoms
