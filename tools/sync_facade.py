@@ -203,7 +203,7 @@ def _method(item: Function, owner: str) -> tuple[str, bool]:
         return f"{head}        return self._client.{name}\n", False
     if wrapped := WRAPPED.get(_returned(item)):
         head = f"    def {name}({_arguments(item)}) -> {wrapped}:\n{_docstring(item, 8)}\n"
-        call = f"self._portal.call(self._client.{_call(item)})"
+        call = f"self._portal.do(self._client.{_call(item)})"
         return f"{head}        return {wrapped}(self._portal, {call})\n", True
     returned, how, _ = _how(item)
     value = f"self._portal.{how}(self._client.{_call(item)})"

@@ -276,7 +276,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         """
         return Transaction(
             self._portal,
-            self._portal.call(
+            self._portal.do(
                 self._client.transaction,
                 message,
                 queue=queue,
