@@ -75,7 +75,9 @@ def public_signatures() -> dict[str, dict[str, typing.Any]]:
     """The types of arguments, results and fields of all that the package gives, by place."""
     hints = {}
     for name, given in public_names().items():
-        if inspect.isfunction(given) or dataclasses.is_dataclass(given):
+        if inspect.isfunction(given) or (
+            isinstance(given, type) and dataclasses.is_dataclass(given)
+        ):
             hints[name] = typing.get_type_hints(given)
         elif inspect.isclass(given):
             for part, member in inspect.getmembers(given):
