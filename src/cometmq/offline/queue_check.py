@@ -1,6 +1,6 @@
 """Compares queues with a part of the log: records must have their entries.
 
-The entries that records require are collected as bytes per queue (`wanted_walk`) and compared with the files in runs;
+The entries that records require are collected as bytes per queue (`part_check`) and compared with the files in runs;
 entries are examined one by one only if bytes differ. Whether there are entries without a record follows from their
 number, once all parts are done (`queue_verdict`).
 """
