@@ -6,7 +6,7 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -26,21 +26,14 @@ from cometmq import (
     StoredMessage,
     Topic,
 )
-from cometmq.admin import GroupConfig
-from cometmq.embedded import Embedded
 from cometmq.errors import ListenerError
+from tests.support import topics
 
 KINDS: dict[str, dict[str, Any]] = {
     "concurrent": {},
     "ordered": {"orderly": True, "suspend_queue_ms": 50},
     "popped": {"client_rebalance": False, "pop_delays_ms": (200,)},
 }
-
-
-@pytest.fixture(scope="module")
-def names() -> Iterator[str]:
-    with Embedded() as cluster:
-        yield cluster.nameserver
 
 
 class Case:
@@ -54,13 +47,11 @@ class Case:
             rebalance_interval_ms=500,
             **KINDS[kind],
         )
-        with Admin(names) as admin, Producer(names) as producer:
-            admin.topics.create(self.topic, queues=1)
-            admin.groups.create(GroupConfig(self.group))
-            if kind == "popped":
+        topics.make(names, self.topic, groups=(self.group,))
+        if kind == "popped":
+            with Admin(names) as admin:
                 admin.topics.set_request_mode(self.topic, self.group, "POP")
-            for number in range(4):
-                producer.send(Message(self.topic, b"%d" % number))
+        topics.send(names, self.topic, *(b"%d" % number for number in range(4)))
 
     def consumer(self, listener: Callable[[StoredMessage], Any]) -> PushConsumer:
         return PushConsumer(

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 
 from cometmq import Admin
 from cometmq.embedded import Embedded
-from tests.support import json_tables, processes
-from tests.support.command_line import COMETMQ, SECONDS_MAX, Running, environment, output, run
+from tests.support import json_tables
+from tests.support.command_line import (
+    COMETMQ,
+    SECONDS_MAX,
+    Running,
+    completions,
+    output,
+    printed,
+    run,
+)
+from tests.support.programs import halted, run_program, small_cluster
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Embedded]:
     with Embedded() as cluster:
         yield cluster
-
-
-def printed(*arguments: str, cluster: Embedded) -> Any:
-    return orjson.loads(output(*arguments, "--json", cluster=cluster))
 
 
 def test_each_prints_json_as_its_page_says(cluster: Embedded) -> None:
@@ -38,10 +41,7 @@ def test_each_prints_json_as_its_page_says(cluster: Embedded) -> None:
 
 def test_what_nobody_set_is_not_called_set(tmp_path: Path) -> None:
     settings = {"brokerName": "plain", "fileReservedTime": 48}
-    with (
-        processes.nameserver(tmp_path / "names") as names,
-        processes.broker(tmp_path / "plain", names.address, settings=settings),
-    ):
+    with small_cluster(tmp_path, **settings) as (names, _):
         done = run("cluster", "config", "plain", "--json", nameserver=names.address)
     assert {line["key"]: line["source"] for line in orjson.loads(done.stdout)} == dict.fromkeys(
         (
@@ -84,14 +84,10 @@ def test_a_drained_broker_is_not_in_the_routes_of_producers(cluster: Embedded) -
 
 
 def test_a_member_that_is_away_is_told_and_is_status_1(tmp_path) -> None:
-    with processes.nameserver(tmp_path) as names:
-        broker = processes.broker(tmp_path, names.address)
-        with broker:
-            assert run("cluster", "list", nameserver=names.address).returncode == 0
-            # It stands still: its connections are open, and it answers nothing.
-            os.kill(broker.pid, signal.SIGSTOP)
+    with small_cluster(tmp_path) as (names, broker):
+        assert run("cluster", "list", nameserver=names.address).returncode == 0
+        with halted(broker):
             done = run("cluster", "list", "--json", nameserver=names.address, patience=1)
-            os.kill(broker.pid, signal.SIGCONT)
     assert done.returncode == 1
     [line] = orjson.loads(done.stdout)
     assert line["state"] == "away"
@@ -101,22 +97,15 @@ def test_a_member_that_is_away_is_told_and_is_status_1(tmp_path) -> None:
 
 def test_a_broker_that_is_slow_is_waited_for_as_long_as_is_said(tmp_path) -> None:
     look = ("cluster", "show", "broker-a")
-    with (
-        processes.nameserver(tmp_path) as names,
-        processes.broker(tmp_path, names.address) as broker,
-    ):
+    with small_cluster(tmp_path) as (names, broker):
         assert run(*look, nameserver=names.address, patience=0.01).returncode == 2
-        os.kill(broker.pid, signal.SIGSTOP)
-        try:
-            patient = Running(tmp_path, "--timeout", "600", *look, nameserver=names.address)
-            with patient:
-                # Each of these is through after the time that it has: whoever has more still waits then.
-                hasty = [run(*look, nameserver=names.address, patience=1) for _ in range(2)]
-                assert patient.process.poll() is None
-                os.kill(broker.pid, signal.SIGCONT)
-                assert patient.process.wait(SECONDS_MAX) == 0
-        finally:
+        patient = Running(tmp_path, "--timeout", "600", *look, nameserver=names.address)
+        with halted(broker), patient:
+            # Each of these is through after the time that it has: whoever has more still waits then.
+            hasty = [run(*look, nameserver=names.address, patience=1) for _ in range(2)]
+            assert patient.process.poll() is None
             os.kill(broker.pid, signal.SIGCONT)
+            assert patient.process.wait(SECONDS_MAX) == 0
     assert "bootTimestamp" in patient.out.read_text()
     for done in hasty:
         assert (done.returncode, done.stdout) == (3, b"")
@@ -126,27 +115,13 @@ def test_a_broker_that_is_slow_is_waited_for_as_long_as_is_said(tmp_path) -> Non
 
 
 def test_a_narrow_terminal_and_a_closed_pipe_lose_nothing(cluster: Embedded) -> None:
-    env = {**environment(cluster.nameserver), "COLUMNS": "40"}
-    narrow = subprocess.run(
-        [*COMETMQ, "cluster", "list"], env=env, capture_output=True, timeout=30, check=True
-    )
-    assert cluster.broker.encode() in narrow.stdout
+    env = {"NAMESRV_ADDR": cluster.nameserver, "COLUMNS": "40"}
+    assert cluster.broker in run_program(*COMETMQ, "cluster", "list", env=env).stdout
     command = f"{' '.join(COMETMQ)} cluster show broker-a | true; echo ${{PIPESTATUS[0]}}"
-    piped = subprocess.run(
-        ["bash", "-c", command], env=env, capture_output=True, timeout=30, check=True
-    )
-    assert (piped.stdout, piped.stderr) == (b"0\n", b"")
+    piped = run_program("bash", "-c", command, env=env)
+    assert (piped.stdout, piped.stderr) == ("0\n", "")
 
 
 def test_a_shell_is_offered_the_names_that_there_are(cluster: Embedded) -> None:
-    env = {
-        **environment(cluster.nameserver),
-        "_COMETMQ_COMPLETE": "complete_bash",
-        "COMP_WORDS": "cometmq cluster show bro",
-        "COMP_CWORD": "3",
-    }
-    code = "import sys; sys.argv = ['cometmq']; from cometmq.cli.__main__ import app; app(prog_name='cometmq')"
-    offered = subprocess.run(
-        [COMETMQ[0], "-c", code], env=env, capture_output=True, timeout=30, check=False
-    )
-    assert offered.stdout.split() == [b"broker-a"], offered.stderr
+    offered = completions("cometmq cluster show bro", nameserver=cluster.nameserver)
+    assert offered == ["broker-a"]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -44,6 +42,7 @@ from cometmq.net.loop import loop_clock
 from tests.support import certificates, json_tables, processes
 from tests.support.command_line import run
 from tests.support.processes import wait_until
+from tests.support.programs import halted
 from tests.support.scripted import Scripted
 
 PROGRAMS: dict[str, dict[str, object]] = {
@@ -342,14 +341,11 @@ def test_what_is_wrong_with_programs_is_found(tmp_path) -> None:
             for name, settings in PROGRAMS.items()
         }
         started["killed"].kill()
-        os.kill(started["still"].pid, signal.SIGSTOP)
         away = f"127.0.0.1:{processes.free_port()}"
-        try:
-            # A client begins with any of them: here nearly always with one that knows no broker.
-            named = [names.address, away, *[stranger.address] * 20]
+        # A client begins with any of them: here nearly always with one that knows no broker.
+        named = [names.address, away, *[stranger.address] * 20]
+        with halted(started["still"]):
             found = examined(";".join(named), status=1)
-        finally:
-            os.kill(started["still"].pid, signal.SIGCONT)
     assert "it does not answer" in found["nameserver", away]["text"]
     assert "no broker is registered at it" in found["nameserver", stranger.address]["text"] or (
         "registered at it, but at other nameservers"
@@ -365,6 +361,24 @@ def test_what_is_wrong_with_programs_is_found(tmp_path) -> None:
     assert "no master" in found["route", "headless"]["text"]
 
 
+NO_TOPIC = Answer(ResponseCode.TOPIC_NOT_EXIST, "none")
+NOT_KNOWN = Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "none")
+
+
+def script(names: Scripted, **brokers: Scripted) -> None:
+    """The nameserver knows these brokers of cluster c and no topic, and they know no request."""
+    known = ClusterInfo(
+        {name: BrokerData("c", name, {0: each.address}) for name, each in brokers.items()},
+        {"c": tuple(brokers)},
+    )
+    names.scripts = {
+        RequestCode.GET_BROKER_CLUSTER_INFO: lambda *_: Answer(body=encode_cluster_info(known)),
+        RequestCode.GET_ROUTEINFO_BY_TOPIC: lambda *_: NO_TOPIC,
+    }
+    for each in brokers.values():
+        each.scripts = dict.fromkeys(RequestCode, lambda *_: NOT_KNOWN)
+
+
 async def test_a_clock_a_disk_and_descriptors_are_found_by_what_a_broker_tells() -> None:
     numbers = {
         "bootTimestamp": str(int(time.time() * 1000) - 3_600_000),
@@ -374,20 +388,7 @@ async def test_a_clock_a_disk_and_descriptors_are_found_by_what_a_broker_tells()
         "maxFileDescriptors": "1024",
     }
     async with Scripted() as names, Scripted() as broker:
-        known = ClusterInfo(
-            {"odd": BrokerData("c", "odd", {0: broker.address})}, {"c": ("odd",)}
-        )
-        names.scripts = {
-            RequestCode.GET_BROKER_CLUSTER_INFO: lambda *_: Answer(
-                body=encode_cluster_info(known)
-            ),
-            RequestCode.GET_ROUTEINFO_BY_TOPIC: lambda *_: Answer(
-                ResponseCode.TOPIC_NOT_EXIST, "none"
-            ),
-        }
-        broker.scripts = dict.fromkeys(
-            RequestCode, lambda *_: Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "none")
-        )
+        script(names, odd=broker)
         broker.scripts[RequestCode.GET_BROKER_RUNTIME_INFO] = lambda *_: Answer(
             body=encode_kv_table(numbers)
         )
@@ -414,22 +415,8 @@ async def test_a_disk_that_will_fill_and_different_versions_are_found_until_they
     kept, versions = ["72"], {"one": "1.0", "two": "1.1"}
     async with Scripted() as names, Scripted() as one, Scripted() as two:
         brokers = {"one": one, "two": two}
-        known = ClusterInfo(
-            {name: BrokerData("c", name, {0: each.address}) for name, each in brokers.items()},
-            {"c": ("one", "two")},
-        )
-        names.scripts = {
-            RequestCode.GET_BROKER_CLUSTER_INFO: lambda *_: Answer(
-                body=encode_cluster_info(known)
-            ),
-            RequestCode.GET_ROUTEINFO_BY_TOPIC: lambda *_: Answer(
-                ResponseCode.TOPIC_NOT_EXIST, "none"
-            ),
-        }
+        script(names, **brokers)
         for name, each in brokers.items():
-            each.scripts = dict.fromkeys(
-                RequestCode, lambda *_: Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "none")
-            )
             each.scripts[RequestCode.GET_BROKER_RUNTIME_INFO] = lambda *_, name=name: Answer(
                 body=encode_kv_table({**GROWING, "cometmqVersion": versions[name]})
             )
@@ -452,24 +439,7 @@ async def test_a_clock_is_right_though_another_broker_hangs() -> None:
         return Answer(body=encode_kv_table({"bootTimestamp": str(started), "runtime": words}))
 
     async with Scripted() as names, Scripted() as fine, Scripted() as hung:
-        known = ClusterInfo(
-            {
-                name: BrokerData("c", name, {0: broker.address})
-                for name, broker in {"fine": fine, "hung": hung}.items()
-            },
-            {"c": ("fine", "hung")},
-        )
-        names.scripts = {
-            RequestCode.GET_BROKER_CLUSTER_INFO: lambda *_: Answer(
-                body=encode_cluster_info(known)
-            ),
-            RequestCode.GET_ROUTEINFO_BY_TOPIC: lambda *_: Answer(
-                ResponseCode.TOPIC_NOT_EXIST, "none"
-            ),
-        }
-        fine.scripts = dict.fromkeys(
-            RequestCode, lambda *_: Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "none")
-        )
+        script(names, fine=fine, hung=hung)
         fine.scripts[RequestCode.GET_BROKER_RUNTIME_INFO] = runtime
         hung.scripts = dict.fromkeys(RequestCode, lambda *_: None)
         found = await asyncio.to_thread(examined, names.address, status=1)
