@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ from cometmq import (
     TransactionState,
 )
 from cometmq.model.errors import BrokerRefused, MessageError, RequestTimeout
-from tests.support import processes
+from tests.support.programs import small_cluster
 
 SETTINGS = {
     "transactionTimeOut": 0,
@@ -31,11 +30,7 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A cluster that asks soon and often."""
-    folder: Path = tmp_path_factory.mktemp("transactions")
-    with (
-        processes.nameserver(folder / "nameserver") as nameserver,
-        processes.broker(folder / "broker", nameserver.address, settings=SETTINGS),
-    ):
+    with small_cluster(tmp_path_factory.mktemp("transactions"), **SETTINGS) as (nameserver, _):
         yield nameserver.address
 
 

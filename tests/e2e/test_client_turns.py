@@ -119,8 +119,7 @@ async def test_one_bad_answer_is_the_trouble_of_one_send(cluster, producer):
             return Answer(fields=elsewhere)
         return stored(command, peer)
 
-    for broker in (cluster.a, cluster.b):
-        broker.scripts[SEND] = answer
+    cluster.answer_sends(answer)
     results = await asyncio.gather(*map(producer.send, plain(50)), return_exceptions=True)
     for number, result in enumerate(results):
         wanted = (SendResult, BrokerRefused, CodecError, SendResult, SendResult)[number % 5]
@@ -170,10 +169,9 @@ async def test_a_connection_that_breaks_is_another_attempt_of_each(cluster, prod
 
 
 async def test_whoever_gets_no_answer_learns_it_in_its_time(cluster, producer):
-    cluster.a.scripts[SEND] = lambda command, peer: (
-        stored(command, peer) if int(command.body) % 3 else never(command, peer)
+    cluster.answer_sends(
+        lambda command, peer: (stored if int(command.body) % 3 else never)(command, peer)
     )
-    cluster.b.scripts[SEND] = cluster.a.scripts[SEND]
     results = await asyncio.gather(*map(producer.send, plain(30)), return_exceptions=True)
     for number, result in enumerate(results):
         assert isinstance(result, SendResult if number % 3 else SendFailed), (number, result)

@@ -41,6 +41,15 @@ async def cluster() -> AsyncIterator[AsyncEmbedded]:
         yield running
 
 
+def consumer(
+    cluster: AsyncEmbedded, listener: Any, topic: str = "orders", **settings: Any
+) -> AsyncPushConsumer:
+    return AsyncPushConsumer(
+        cluster.nameserver, group="CG", listener=listener, subscriptions=[topic],
+        settings=PushSettings(consume_from=ConsumeFrom.FIRST, **settings),
+    )  # fmt: skip
+
+
 async def traces_of(cluster: AsyncEmbedded, topic: str = TRACE_TOPIC) -> list[Trace]:
     async with AsyncPullConsumer(cluster.nameserver, group="reads_traces") as consumer:
         traces = []
@@ -60,15 +69,10 @@ async def test_a_traced_send_is_told_with_where_it_went(cluster):
         sent = await producer.send(Message("orders", b"12345", tag="paid", keys="order-17"))
     (trace,) = await traces_of(cluster)
     assert trace.kind is TraceKind.PUB
-    assert (trace.group, trace.topic, trace.tags, trace.keys) == (
-        "PG",
-        "orders",
-        "paid",
-        "order-17",
-    )
-    assert (trace.message_id, trace.offset_message_id) == (
-        sent.message_id, sent.offset_message_id,
-    )  # fmt: skip
+    told = (trace.group, trace.topic, trace.tags, trace.keys)
+    assert told == ("PG", "orders", "paid", "order-17")
+    ids = (trace.message_id, trace.offset_message_id)
+    assert ids == (sent.message_id, sent.offset_message_id)
     assert (trace.store_host, trace.body_size) == (cluster.broker, 5)
     assert (trace.is_success, trace.message_kind) == (True, TracedMessage.NORMAL)
 
@@ -96,13 +100,8 @@ async def test_a_listeners_calls_are_told_before_and_after(cluster):
     async with AsyncProducer(cluster.nameserver) as producer:
         await producer.send(Message("orders", b"good", keys="k"))
         await producer.send(Message("orders", b"bad"))
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, trace=True)
-    consumer = AsyncPushConsumer(
-        cluster.nameserver, group="CG", listener=listen, subscriptions=["orders"],
-        settings=settings,
-    )  # fmt: skip
-    async with consumer:
-        await until(lambda: sum_of(consumer) == 2, "both messages")
+    async with consumer(cluster, listen, trace=True) as reader:
+        await until(lambda: sum_of(reader) == 2, "both messages")
     traces = await traces_of(cluster)
     before = [trace for trace in traces if trace.kind is TraceKind.SUB_BEFORE]
     after = {trace.request_id: trace for trace in traces if trace.kind is TraceKind.SUB_AFTER}
@@ -293,11 +292,7 @@ async def test_spans_of_sender_and_listener_are_one_trace(cluster):
     ) as producer:
         for body in (b"good", b"bad"):
             await producer.send(Message("orders", body, properties={"shop": "5"}))
-    consumer = AsyncPushConsumer(
-        cluster.nameserver, group="CG", listener=listen, subscriptions=["orders"],
-        settings=PushSettings(consume_from=ConsumeFrom.FIRST, telemetry=True),
-    )  # fmt: skip
-    async with consumer:
+    async with consumer(cluster, listen, telemetry=True):
         await until(lambda: len(exporter.get_finished_spans()) == 4, "four spans")
     spans = exporter.get_finished_spans()
     sends = [span for span in spans if span.name == "send orders"]
