@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -39,12 +40,7 @@ from tests.support.processes import wait_until
 FAST = PushSettings(
     consume_from=ConsumeFrom.FIRST, rebalance_interval_ms=200, persist_interval_ms=100
 )
-ORDERLY = PushSettings(
-    consume_from=ConsumeFrom.FIRST,
-    rebalance_interval_ms=200,
-    persist_interval_ms=100,
-    orderly=True,
-)
+ORDERLY = replace(FAST, orderly=True)
 
 
 @pytest.fixture(scope="module")

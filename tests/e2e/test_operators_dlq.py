@@ -7,9 +7,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
 
-import orjson
 import pytest
 
 import cometmq
@@ -19,7 +17,6 @@ from cometmq import (
     Message,
     Producer,
     ProducerSettings,
-    PullConsumer,
     PushConsumer,
     PushSettings,
     StoredMessage,
@@ -28,8 +25,8 @@ from cometmq.client.admin import replay
 from cometmq.connect import AsyncReplayClaims, LetterId, ReplayCandidate
 from cometmq.embedded import Embedded
 from cometmq.errors import TopicNotFound
-from tests.support import json_tables
-from tests.support.command_line import COMETMQ, environment, output, run
+from tests.support import json_tables, topics
+from tests.support.command_line import COMETMQ, environment, output, printed, run
 from tests.support.frames import ask
 from tests.support.processes import wait_until
 from tests.support.request_fields import send_fields
@@ -44,20 +41,16 @@ def cluster() -> Iterator[Embedded]:
         yield cluster
 
 
-def printed(*arguments: str, cluster: Embedded) -> Any:
-    return orjson.loads(output(*arguments, "--json", cluster=cluster))
-
-
 def all_of(cluster: Embedded, topic: str) -> list[StoredMessage]:
-    found: list[StoredMessage] = []
-    with PullConsumer(cluster.nameserver) as consumer:
-        for queue in consumer.queues(topic):
-            offset, end = consumer.min_offset(queue), consumer.max_offset(queue)
-            while offset < end:
-                pull = consumer.fetch(queue, offset)
-                found += pull.messages
-                offset = pull.next_offset
-    return found
+    return topics.read(cluster.nameserver, topic)
+
+
+def refuser(cluster: Embedded, group: str, topic: str) -> PushConsumer:
+    """A consumer whose messages die at their first try."""
+    settings = PushSettings(retries_max=0, consume_from=ConsumeFrom.FIRST)
+    return PushConsumer(
+        cluster.nameserver, group=group, listener=lambda _: False, subscriptions=[topic], settings=settings
+    )  # fmt: skip
 
 
 def bury(cluster: Embedded, group: str, count: int, *, origin: str) -> None:
@@ -80,19 +73,12 @@ def bury(cluster: Embedded, group: str, count: int, *, origin: str) -> None:
 
 
 def test_what_a_group_gave_up_goes_back_to_where_it_came_from(cluster: Embedded) -> None:
-    settings = PushSettings(retries_max=0, consume_from=ConsumeFrom.FIRST)
     with Producer(cluster.nameserver) as producer:
         sent = [
             producer.send(Message("orders", STRANGE.encode(), tag=tag, keys=(tag, "k")))
             for tag in ("paid", "open", "paid")
         ]
-    with PushConsumer(
-        cluster.nameserver,
-        group="billing",
-        listener=lambda _: False,
-        subscriptions=["orders"],
-        settings=settings,
-    ):
+    with refuser(cluster, "billing", "orders"):
         wait_until(
             lambda: (
                 [each["letters"] for each in printed("dlq", "list", cluster=cluster)] == [3]
@@ -121,8 +107,7 @@ def test_what_a_group_gave_up_goes_back_to_where_it_came_from(cluster: Embedded)
 
 
 def test_dead_letters_are_chosen_by_time_and_counted(cluster: Embedded) -> None:
-    with Admin(cluster.nameserver) as admin:
-        admin.topics.create("%DLQ%counted", queues=2)
+    topics.make(cluster.nameserver, "%DLQ%counted", queues=2)
     with Producer(cluster.nameserver) as producer:
         queues = producer.queues("%DLQ%counted")
         for number in range(6):
@@ -179,16 +164,8 @@ def test_a_run_that_is_killed_repeats_nothing_and_loses_nothing(cluster: Embedde
 def test_a_letter_that_a_run_had_no_time_for_is_not_reported_as_sent(
     cluster: Embedded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = PushSettings(retries_max=0, consume_from=ConsumeFrom.FIRST)
-    with Producer(cluster.nameserver) as producer:
-        producer.send(Message("late", b"x"))
-    with PushConsumer(
-        cluster.nameserver,
-        group="slow",
-        listener=lambda _: False,
-        subscriptions=["late"],
-        settings=settings,
-    ):
+    topics.send(cluster.nameserver, "late", b"x")
+    with refuser(cluster, "slow", "late"):
         letters = wait_until(
             lambda: suppressed(lambda: all_of(cluster, "%DLQ%slow")),
             seconds=30,

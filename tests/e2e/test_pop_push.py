@@ -87,12 +87,15 @@ def numbers(count: int) -> list[bytes]:
     return sorted(b"%d" % number for number in range(count))
 
 
+def simple(names: str) -> AsyncSimpleConsumer:
+    """Another member, which pops by itself."""
+    settings = SimpleSettings(consume_from=ConsumeFrom.FIRST)
+    return AsyncSimpleConsumer(names, group=GROUP, subscriptions=[TOPIC], settings=settings)
+
+
 async def nothing_left(names: str) -> None:
     """Every message was acknowledged: nothing of the group is hidden, and nothing comes again."""
-    settings = SimpleSettings(consume_from=ConsumeFrom.FIRST)
-    async with AsyncSimpleConsumer(
-        names, group=GROUP, subscriptions=[TOPIC], settings=settings
-    ) as other:
+    async with simple(names) as other:
         assert await other.receive(32, wait_ms=500) == []
 
 
@@ -191,10 +194,7 @@ async def test_a_group_goes_from_pop_to_pull_and_back_while_it_runs(names):
 
 async def test_who_pulls_also_gets_what_was_popped_and_never_acknowledged(names):
     await send(names, b"one")
-    settings = SimpleSettings(consume_from=ConsumeFrom.FIRST)
-    async with AsyncSimpleConsumer(
-        names, group=GROUP, subscriptions=[TOPIC], settings=settings
-    ) as other:
+    async with simple(names) as other:
         assert len(await other.receive(invisible_ms=500, wait_ms=30_000)) == 1
     async with AsyncAdmin(names) as admin:
         await admin.topics.set_request_mode(TOPIC, GROUP, "PULL")
@@ -218,10 +218,7 @@ async def is_left_to_others(names: str, body: bytes) -> None:
     await asyncio.sleep(1)  # Pops that were sent before the end of the subscription end.
     await send(names, body)
     await asyncio.sleep(0.5)
-    settings = SimpleSettings(consume_from=ConsumeFrom.FIRST)
-    async with AsyncSimpleConsumer(
-        names, group=GROUP, subscriptions=[TOPIC], settings=settings
-    ) as other:
+    async with simple(names) as other:
         assert [each.body for each in await other.receive(wait_ms=5_000)] == [body]
 
 
@@ -284,10 +281,9 @@ async def test_a_consumer_that_is_paused_pops_nothing_more_when_there_is_room_ag
         await goes_on.wait()
 
     one_at_a_time = replace(SETTINGS, pop_count=1, pop_queue_count_max=1)
-    async with AsyncAdmin(names) as admin, AsyncProducer(names) as producer:
+    async with AsyncAdmin(names) as admin:
         await admin.topics.create(TOPIC, queues=1)
-        for number in range(3):
-            await producer.send(Message(TOPIC, b"%d" % number))
+    await send(names, *numbers(3))
     async with consumer(names, listener, one_at_a_time) as popping:
         await asyncio.wait_for(began.wait(), 30)
         await asyncio.sleep(0.2)
