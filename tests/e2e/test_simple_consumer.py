@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,14 @@ async def names():
         yield cluster.nameserver
 
 
+def consumer_of(
+    names: str, group: str = "g", subscriptions: Any = (TOPIC,), **settings: Any
+) -> AsyncSimpleConsumer:
+    return AsyncSimpleConsumer(
+        names, group=group, subscriptions=subscriptions, settings=SimpleSettings(**settings)
+    )
+
+
 async def send(names, *bodies, topic=TOPIC, **rest):
     async with AsyncProducer(names) as producer:
         for body in bodies:
@@ -51,7 +60,7 @@ async def receive_all(consumer, count, **how):
 
 async def test_every_message_is_received_once_and_acknowledged(names):
     await send(names, *(b"%d" % number for number in range(20)))
-    async with AsyncSimpleConsumer(names, group="g", subscriptions=[TOPIC]) as consumer:
+    async with consumer_of(names) as consumer:
         got = await receive_all(consumer, 20, invisible_ms=3_000)
         assert sorted(int(message.body) for message in got) == list(range(20))
         assert {message.topic for message in got} == {TOPIC}
@@ -62,9 +71,7 @@ async def test_every_message_is_received_once_and_acknowledged(names):
 
 async def test_what_is_not_acknowledged_comes_again_under_its_own_topic(names):
     await send(names, b"one", tag="t", keys="k")
-    async with AsyncSimpleConsumer(
-        names, group="g", subscriptions={TOPIC: Tag("t")}
-    ) as consumer:
+    async with consumer_of(names, subscriptions={TOPIC: Tag("t")}) as consumer:
         (first,) = await consumer.receive(invisible_ms=300)
         (again,) = await consumer.receive(invisible_ms=60_000)
         assert (again.body, again.topic, again.tag) == (b"one", TOPIC, "t")
@@ -75,7 +82,7 @@ async def test_what_is_not_acknowledged_comes_again_under_its_own_topic(names):
 
 async def test_a_message_is_hidden_for_longer_and_acknowledged_by_its_new_handle(names):
     await send(names, b"one")
-    async with AsyncSimpleConsumer(names, group="g", subscriptions=[TOPIC]) as consumer:
+    async with consumer_of(names) as consumer:
         (message,) = await consumer.receive(invisible_ms=2_000)
         message = await consumer.change_invisibility(message, 5_000)
         assert await consumer.receive(wait_ms=2_500) == []
@@ -88,7 +95,7 @@ async def test_an_acknowledgement_by_the_handle_before_a_change_is_an_error_of_t
 ):
     """`consumer.change_invisibility(m, ...)` without `m = ` hid it once more, and it came again for ever."""
     await send(names, b"one")
-    async with AsyncSimpleConsumer(names, group="g", subscriptions=[TOPIC]) as consumer:
+    async with consumer_of(names) as consumer:
         (old,) = await consumer.receive(invisible_ms=60_000)
         new = await consumer.change_invisibility(old, 30_000)
         for call in (consumer.ack(old), consumer.change_invisibility(old, 1_000)):
@@ -100,9 +107,8 @@ async def test_an_acknowledgement_by_the_handle_before_a_change_is_an_error_of_t
 async def test_a_waiting_consumer_of_two_topics_has_a_message_at_once(names):
     await send(names, b"first")
     await send(names, b"first", topic="parcels")
-    async with AsyncSimpleConsumer(
-        names, group="g", subscriptions={TOPIC: ALL, "parcels": Sql("n > 5 OR n IS NULL")}
-    ) as consumer:
+    both = {TOPIC: ALL, "parcels": Sql("n > 5 OR n IS NULL")}
+    async with consumer_of(names, subscriptions=both) as consumer:
         await consumer.ack(await receive_all(consumer, 2))
         waiting = asyncio.ensure_future(consumer.receive())
         await asyncio.sleep(0.3)
@@ -116,7 +122,7 @@ async def test_a_waiting_consumer_of_two_topics_has_a_message_at_once(names):
 async def test_a_consumer_of_a_topic_that_must_not_be_read_waits_and_lets_others_run(names):
     async with AsyncAdmin(names) as admin:
         await admin.topics.create(TOPIC, queues=1, perm=PERM_WRITE)
-    async with AsyncSimpleConsumer(names, group="g", subscriptions=[TOPIC]) as consumer:
+    async with consumer_of(names) as consumer:
         receiving = asyncio.ensure_future(consumer.receive(wait_ms=500))
         await asyncio.sleep(0.2)
         assert not receiving.done()
@@ -157,26 +163,21 @@ def test_a_blocking_simple_consumer_refuses_only_what_it_received():
 
 async def test_a_message_that_came_too_often_goes_to_the_dead_letters(names):
     await send(names, b"poison")
-    settings = SimpleSettings(invisible_ms=200, retries_max=1)
-    async with AsyncSimpleConsumer(
-        names, group="g", subscriptions=[TOPIC], settings=settings
-    ) as consumer:
+    settings: dict[str, Any] = {"invisible_ms": 200, "retries_max": 1}
+    async with consumer_of(names, **settings) as consumer:
         assert [len(await consumer.receive(wait_ms=30_000)) for _ in range(2)] == [1, 1]
         assert await consumer.receive(wait_ms=1_500) == []
-    async with AsyncSimpleConsumer(
-        names, group="dead", subscriptions=["%DLQ%g"], settings=settings
-    ) as consumer:
+    async with consumer_of(names, "dead", ["%DLQ%g"], **settings) as consumer:
         (message,) = await consumer.receive(wait_ms=30_000)
         assert message.body == b"poison"
 
 
 async def test_members_of_a_group_share_and_groups_do_not(names):
     await send(names, *(b"%d" % number for number in range(40)))
-    subscriptions = [TOPIC]
     async with (
-        AsyncSimpleConsumer(names, group="g", subscriptions=subscriptions) as one,
-        AsyncSimpleConsumer(names, group="g", subscriptions=subscriptions) as two,
-        AsyncSimpleConsumer(names, group="h", subscriptions=subscriptions) as other,
+        consumer_of(names) as one,
+        consumer_of(names) as two,
+        consumer_of(names, "h") as other,
     ):
         shared: list[StoredMessage] = []
         while len(shared) < 40:
@@ -204,10 +205,7 @@ async def test_misuse_is_told(names):
 async def test_in_a_namespace_names_are_short_also_where_messages_come_again(names):
     async with AsyncProducer(names, settings=ProducerSettings(namespace="shop")) as producer:
         await producer.send(Message(TOPIC, b"in the shop"))
-    settings = SimpleSettings(namespace="shop")
-    async with AsyncSimpleConsumer(
-        names, group="g", subscriptions=[TOPIC], settings=settings
-    ) as consumer:
+    async with consumer_of(names, namespace="shop") as consumer:
         (first,) = await receive_all(consumer, 1, invisible_ms=300)
         (again,) = await receive_all(consumer, 1, invisible_ms=60_000)
         assert (first.topic, again.topic, again.reconsume_times) == (TOPIC, TOPIC, 1)
