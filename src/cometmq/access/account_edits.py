@@ -33,7 +33,7 @@ def _several(text: str | None) -> list[str] | None:
 
 
 def _values(change: UpdateAccount) -> dict[str, Any]:
-    """Return the values that a change sets in an account, in the form of the file; entries replace all of their kind."""
+    """Return the values that a change sets in an account, by key of the file; a list replaces the whole old list."""
     values = {
         "accessKey": change.access_key,
         "secretKey": change.secret_key,
@@ -59,7 +59,7 @@ class AccountEdits:
         """Change an account in its file, or create it in `plain_acl.yml`.
 
         Raises:
-            SettingsError: The account or the file is invalid, or the last admin would be lost.
+            SettingsError: The account or file is invalid, the file was changed meanwhile, or no admin would be left.
             OSError: Reading or writing failed.
         """
 
@@ -79,7 +79,7 @@ class AccountEdits:
         """Delete an account.
 
         Raises:
-            SettingsError: The account does not exist, is the last one or the last admin, or the file is invalid.
+            SettingsError: The account does not exist, is the last one or the last admin, or the file is unusable.
             OSError: Reading or writing failed.
         """
 
@@ -97,7 +97,7 @@ class AccountEdits:
         """Set the global white addresses of a file, by default of `plain_acl.yml`.
 
         Raises:
-            SettingsError: The path is no file of accounts, or the addresses or the file are invalid.
+            SettingsError: The path is no file of accounts, or the addresses are invalid or the file unusable.
             OSError: Reading or writing failed.
         """
 
@@ -112,7 +112,7 @@ class AccountEdits:
 
     @contextmanager
     def _begun(self) -> Iterator[None]:
-        """Make one change at a time, of what the files have now: they may have been changed by hand since the last look."""
+        """Lock out other changes within the context; reload the files first, which may have been changed by hand."""
         with self._one_at_a_time, short_switch_interval():
             self._files.look()
             yield
@@ -173,7 +173,7 @@ _TextLoader.yaml_implicit_resolvers = {
 
 
 def _state(path: str) -> tuple[int, int, int] | None:
-    """Return what changes with a file's content; None if there is no file."""
+    """Return a file's inode, size and modification time, for detecting changes; None if there is no file."""
     try:
         status = os.stat(path)  # noqa: PTH116
     except FileNotFoundError:

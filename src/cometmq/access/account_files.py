@@ -165,7 +165,7 @@ def _paths(folder: Path) -> Iterator[Path]:
 
 
 def check_readers(path: str, mode: int) -> None:
-    """Raise SettingsError if others than its owner may change a file of accounts with this mode, or all users read it."""
+    """Raise SettingsError if `mode` lets the group write a file of accounts or others use it, or for a wrong owner."""
     if mode & _MODE_REFUSED:
         raise SettingsError(
             f"{path} has the mode {mode & 0o777:04o}, so other users may read or write it; run chmod 600 {path}"

@@ -63,8 +63,8 @@ class Account:
     def may(self, access: Access, right: Right, _ip: str) -> bool:
         """Return whether the account may make an access. Reading messages needs SUB, reading metadata PUB or SUB.
 
-        An admin may make any access; others none to all topics or groups, and to the cluster only reads open to all.
-        Anybody may send to the trace topic, and read metadata of it and of the template of new topics.
+        An admin may make any access. Others may make none that concerns all topics or groups at once, and may only read
+        of the cluster what anybody may. Anybody may send to the trace topic, and read metadata of it and of TBW102.
         """
         if self.is_super:
             return True

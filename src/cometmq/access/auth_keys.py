@@ -49,7 +49,7 @@ class AuthKeys(TlsKeys):
     is_migrated: bool = setting(default=False, key="migrateAuthFromV1Enabled")
 
     def check_auth(self) -> None:
-        """Raise SettingsError if a provider, a whitelist or the initial user is invalid, or authorization is on alone."""
+        """Raise SettingsError for authorization without authentication, a bad provider, whitelist or initial user."""
         if self.is_authorization_enabled and not self.is_authentication_enabled:
             raise SettingsError(
                 "authorizationEnabled=true needs authenticationEnabled=true: otherwise a client could claim to be "

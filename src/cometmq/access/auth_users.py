@@ -119,7 +119,7 @@ class AuthUsers(UserTable):
         return code in self._unasked
 
     def is_right_spared(self, code: int) -> bool:
-        """Return whether requests with this code need a user but no right."""
+        """Return whether a user needs no right for requests with this code."""
         return code in self._unauthorized
 
     def changed(self, users: Mapping[str, AuthUser]) -> "AuthUsers":
@@ -198,7 +198,8 @@ class AuthFile:
         """Create or change a user; only a Super user may do that if the user is or becomes Super.
 
         Raises:
-            RequestError: The user exists already or not at all, the asker may not do it, or no Super user would be left.
+            RequestError: A new user exists already, a known one does not, the asker may not do it, or no Super user
+                would be left.
             SettingsError: A value is invalid, or there are USERS_MAX users already.
             OSError: Writing failed.
         """

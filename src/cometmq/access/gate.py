@@ -293,7 +293,8 @@ class AccessGate:
             sender: The address that the call comes from.
 
         Raises:
-            GateRefusal: The call names no user, or is not signed by the user that it names.
+            GateRefusal: The address is not white, and the call names no user or is not signed by the enabled user that
+                it names, or the address has sent too many wrong signatures.
         """
         table, ip = self._users.current, sender.ip
         if table.is_unasked(ip):
@@ -323,7 +324,7 @@ class AccessGate:
     def _signer(
         self, table: UserTable, request: Command | RawCommand, peer: Peer
     ) -> User | str:
-        """Return the user who signed a request or need not, or why there is none; mostly count a wrong signature."""
+        """Return the user who signed a request or need not, or why there is none; may count a wrong signature."""
         fields, body = request[6], request[7]
         name: object = fields.get(ACCESS_KEY)
         if not name:

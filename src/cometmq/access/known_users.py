@@ -25,7 +25,10 @@ AUTH_FILE = "auth.json"
 
 
 def known_accounts(settings: AccessKeys) -> AccountFiles:
-    """Load the accounts of ACL 1.0; SettingsError without a folder or account or for a bad file, OSError if examining the paths fails."""
+    """Load the accounts of ACL 1.0.
+
+    Raises SettingsError without a folder or an account or for a bad file, OSError if examining the paths fails.
+    """
     return AccountFiles(settings.account_folder(), is_white_unsigned=settings.is_white_unsigned)
 
 

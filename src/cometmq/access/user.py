@@ -49,5 +49,5 @@ class UserTable(Protocol):
         return False
 
     def is_right_spared(self, code: int) -> bool:
-        """Return whether requests with this code need a user but no right."""
+        """Return whether a user needs no right for requests with this code."""
         return False

@@ -89,7 +89,7 @@ class YamlNode:
 
 
 def read_yaml(content: bytes, path: str) -> YamlNode | None:
-    """Parse YAML; None if it is empty.
+    """Parse YAML and return its top node; None if it is empty.
 
     Raises SettingsError, without content, if it is invalid: with file and line, or only the file if its characters are
     invalid or it is nested too deeply.

@@ -1,7 +1,7 @@
 """Prometheus' text format 0.0.4: metrics, their samples, and the text of a page, piece by piece.
 
 A metric has a limited number of label sets; the rest is summed in one more, as in OpenTelemetry's SDK. For speed, the
-common start of all lines of a metric is one string, and the rest is a format string with a gap for each value.
+common start of all lines of a metric is one string, and the rest is a format string with a placeholder for each value.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -62,7 +62,7 @@ class LabelRows:
     """
 
     def __init__(self, names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-        """`names` are those of the labels."""
+        """Set the label values of each sample; `names` are the names of the labels, in the same order."""
         self.rows = rows
         self._form = f"{_gaps(names)}}} "
         self._texts: list[str] = []
@@ -78,11 +78,11 @@ class LabelRows:
 
 
 class Column:
-    """The samples of a metric that has its labels in common with others: an iterable of them, as of any source.
+    """The samples of a metric whose label values other metrics share; iterating yields (label values, value).
 
     Attributes:
         labels: The label values.
-        values: The value of each.
+        values: The metric's value for each.
     """
 
     def __init__(self, labels: LabelRows, values: Sequence[float]) -> None:
@@ -111,7 +111,7 @@ class MetricText:
     def pieces(
         self, name: str, metric: Metric, source: Iterable[Sample | None], at_once: int
     ) -> Iterator[tuple[bytes, int]]:
-        """Yield the text of at most `at_once` items of `source` at a time, with their number."""
+        """Yield (text, number of items) for up to `at_once` items of `source` at a time, and for a sum of the rest."""
         common = ",".join(
             [self._common, *(f'{label}="{text}"' for label, text in metric.fixed)]
         )
@@ -149,7 +149,7 @@ class MetricText:
         source: Iterable[Sample | None],
         at_once: int,
     ) -> Generator[tuple[bytes, int], None, list[float | Buckets]]:
-        """Yield as `pieces`, and return the values of the samples beyond the limit."""
+        """Yield like `pieces`, but no sum, and return the values of the samples beyond the limit."""
         lines = _histogram_lines if metric.kind == HISTOGRAM else _lines
         left, samples = self._series_max, iter(source)
         more: list[float | Buckets] = []
@@ -209,7 +209,7 @@ def _histogram_lines(name: str, metric: Metric, common: str, samples: Sequence[S
 
 
 def _begin_and_gaps(metric: Metric, common: str) -> tuple[str, str]:
-    """Return the common start of the labels of all lines, and the rest with a gap for each value."""
+    """Return the labels that all lines share, and the others as a format string with a placeholder for each value."""
     gaps = _gaps(metric.labels)
     return (f"{common}," if gaps else common), gaps
 
@@ -219,7 +219,7 @@ def _gaps(names: Sequence[str]) -> str:
 
 
 def _all_safe(rows: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
-    """Escape as `_safe`; with one look at all, because hardly any value needs it."""
+    """Escape the label values of all rows; tests all of them at once first, because hardly any value needs it."""
     is_needed = _needs_escapes("".join([text for values in rows for text in values]))
     return [_safe(values) for values in rows] if is_needed else rows
 

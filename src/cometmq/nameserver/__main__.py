@@ -8,7 +8,7 @@ from cometmq.process.build import version_line
 
 
 def main() -> None:
-    """Run the nameserver, and exit with a status of `model.exit_status`."""
+    """Run the nameserver and exit with its status (`model.exit_status`); with --version or -p only print."""
     parser = argparse.ArgumentParser(
         "python -m cometmq.nameserver",
         description="Run a nameserver. Every setting but secrets is also a flag: --listen-port 0 means listenPort=0.",

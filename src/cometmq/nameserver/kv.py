@@ -67,7 +67,7 @@ class KvConfig:
         yield from self._writing.result()
 
     def _write(self) -> Steps[None]:
-        """Write the tables with all waiting changes to the file, if any, and apply them; if that fails, drop them."""
+        """Write the tables with all waiting changes to the file, if any, then apply these; drop these if that fails."""
         changes, self._changes = self._changes, []
         tables = self._tables
         for change in changes:

@@ -44,7 +44,7 @@ def find_route(
 
 
 def _with_acting_master(broker: BrokerData, *, perm: int) -> BrokerData:
-    """Return a broker group; its slave of least id acts as missing master if allowed and `perm` has no write."""
+    """Return a broker group, its slave of least id as master if it has none, allows that, and `perm` has no write."""
     if (
         MASTER_ID in broker.addresses
         or not broker.is_acting_master_enabled

@@ -1,7 +1,7 @@
-"""Prometheus metrics of a nameserver: present and missing brokers, topics, connections; that of RocketMQ has none.
+"""Prometheus metrics of a nameserver (RocketMQ's has none): present and missing brokers, topics, connections.
 
-Brokers choose the names of clusters and of themselves, so at most SERIES_MAX of a metric have own lines; another sums the
-rest.
+Brokers choose the names of clusters and of themselves, so a metric has at most SERIES_MAX lines with names; one more
+line has the sum of the rest.
 """
 
 from collections import Counter

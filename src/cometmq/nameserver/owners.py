@@ -50,9 +50,10 @@ def check_register(
     """Check that a broker may register.
 
     Raises:
-        OwnerLives: Another living broker, of another host, has the name and id, and its epoch is 0, or the registering
-            broker is no member of the group or has no later epoch; or another one of the same host with the same epoch
-            has them, if the registering broker lost them, or was refused them, in the last two minutes (`Rivals`).
+        OwnerLives: Another living broker, the owner, has the name and id. From another host, only a member of the group
+            with a later epoch may replace the owner, and nobody if the owner's epoch is 0. From the same host, any
+            broker may, unless both epochs are equal and it lost, or was refused, the name and id in the last two
+            minutes (`Rivals`).
         RequestError: NO_PERMISSION: A living broker registered the same address from another host.
     """
     _check_address(table, header.broker_addr, ip, RequestCode.REGISTER_BROKER)

@@ -19,7 +19,7 @@ ASKED_MAX = 8
 
 
 class Presence:
-    """Checks whether brokers answer: one check per address at a time, and at most ASKED_MAX."""
+    """Checks whether brokers answer: at the same time one check per address, and ASKED_MAX in all."""
 
     def __init__(self) -> None:
         self._asked: dict[str, asyncio.Task[bool]] = {}

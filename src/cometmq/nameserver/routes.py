@@ -135,7 +135,7 @@ class RouteTable:
         zone_name: str | None = None,
         deletes_missing_topics: bool = False,
     ) -> RegisterBrokerResponse:
-        """Register a broker; with its topics if it is the master or, without one, the slave (5.0) with the smallest id.
+        """Register a broker; with its topics if it is the master or, without one, the slave (5.0 or later) of least id.
 
         If another living broker of a later master epoch has its name and id, the broker is not registered, and its
         earlier registration is removed.
@@ -440,7 +440,7 @@ class RouteTable:
     # --- changes by tools
 
     def wipe_write_perm(self, broker_name: str) -> int:
-        """Remove the write permission of a broker's topics, mostly until a changed registration; return their count."""
+        """Make a broker's topics unwritable, usually until it registers changed topics; return the number of topics."""
         topics = self.topics_of(broker_name)
         for topic in topics:
             data = self.topics[topic][broker_name]
@@ -505,6 +505,6 @@ def queues_told(
 
 
 def _is_prime_slave(header: RegisterBroker, addresses: Mapping[int, str]) -> bool:
-    """Return whether a broker is a slave from 5.0 with the smallest id in a group without a master."""
+    """Return whether a broker is a slave (RocketMQ 5.0 or later) with the smallest id in a group without a master."""
     is_least = MASTER_ID < header.broker_id == min(addresses)
     return header.enable_acting_master is not None and is_least

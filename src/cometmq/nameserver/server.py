@@ -51,7 +51,7 @@ class NameServer:
         routes: The route table.
         port: Port that it listens on after `start`.
         host: Host that it listens on: `bindAddress`, else every address in a container with its own network, else loopback.
-        in_force: The settings, and what is called when a request has changed some.
+        in_force: The settings, and the callbacks for changes by a request.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ def _check_folder(settings: NameServerSettings) -> None:
 
 
 def _check_users(settings: NameServerSettings) -> None:
-    """Check accounts or users as a start would, without storing those that it would create."""
+    """If access control is on, check accounts or users as a start would, without storing those that it would create."""
     if not settings.is_guarded:
         return
     from cometmq.access.known_users import known_accounts, known_users

@@ -257,8 +257,9 @@ def proof_before(folder: StoreFolder, files: Sequence[ListedFile], end: int) -> 
 def begin_archive(splits: Sequence[Split], rules: ArchiveRules) -> None:
     """Delete files of splits that are incomplete or not completely in the manifest, as left by an interrupted run.
 
-    Such a split may be archived again under another name, and both would hold its messages. The descriptions of
-    `splits`, to be archived now, remain, and if topics are named, files of others. Raises OSError if a deletion fails.
+    Such a split may be archived again under another name, and both would hold its messages. The descriptions (JSON) of
+    `splits`, which are archived next, remain; so do Parquet files of topics other than `rules.topics`, if there are
+    any. Raises OSError if a deletion fails.
     """
     target, known = StoreFolder(rules.place), read_manifest(rules.place)
     ranges = known.ranges if known is not None else ()

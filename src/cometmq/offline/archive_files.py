@@ -146,7 +146,7 @@ def _unfinished(path: str) -> str:
 
 
 def _groups(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
-    """Yield ((topic, days since 1970), its rows without topic column) for each run; ("", 0) instead for damaged bytes."""
+    """Yield ((topic, days since 1970), rows without topic column) for each run of these; ("", 0) for damaged bytes."""
     rest = batch.drop_columns(["topic"])
     if batch.column("topic").null_count:  # Damage is in a batch of its own.
         yield ("", 0), rest

@@ -1,4 +1,4 @@
-"""The files in `config` with which a broker goes on: its tables (JSON), and how far its timer has delivered."""
+"""The files in `config` that a broker needs to continue: its tables (JSON), and how far its timer has delivered."""
 
 from cometmq.codec.timer_files import TimerCheck, decode_check, encode_check
 from cometmq.model.errors import CodecError, StoreDamaged
@@ -8,15 +8,15 @@ TIMER_CHECK_FILE = "timercheck"
 
 
 def is_table(name: str) -> bool:
-    """Return whether another store gets this file of `config`; not the backups, for example."""
+    """Return whether a file of `config` is copied to archives and new stores: JSON and `timercheck`, not backups."""
     return name.endswith(".json") or name == TIMER_CHECK_FILE
 
 
 def for_new_store(name: str, content: bytes, place: str) -> bytes:
-    """Return the content of such a file for a store without the timer's wheel and log.
+    """Return a file of `config` for a store without the timer's wheel and log; only `timercheck` is changed.
 
-    The broker builds these again from the timer's topic. As after a promotion, another broker has delivered what was due
-    before `read_ms`. Raises StoreDamaged, which names the file as `place`, if the timer's progress is damaged.
+    The broker rebuilds wheel and log from the timer's topic. As after a promotion, another broker has delivered what
+    was due before `read_ms`. Raises StoreDamaged, which names the file as `place`, if `timercheck` is damaged.
     """
     if name != TIMER_CHECK_FILE:
         return content

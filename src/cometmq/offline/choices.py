@@ -1,4 +1,4 @@
-"""Choices of a read of a store, apart from the modules that read, which a process that only checks options does not need."""
+"""Options of reads of a store, in a module of their own, so that checking options does not import the readers."""
 
 from enum import StrEnum
 

@@ -260,7 +260,7 @@ def compare_folders(
         on_progress: Called with the bytes of the parts read so far, at most the total, and the total.
 
     Raises:
-        SettingsError: One is neither a store nor an archive that can be read, or only one names brokers, and several.
+        SettingsError: One is no readable store or archive, or one names several brokers and the other none.
         StoreDamaged: For example, a store has no log, or a file of an archive is damaged.
         OSError: A file cannot be read.
     """

@@ -107,7 +107,7 @@ def queue_runs(batch: pa.RecordBatch) -> Iterator[tuple[Queue, npt.NDArray[np.in
 
 
 def coverage_of_store(folder: StoreFolder) -> Coverage:
-    """Return what a store should hold: all if its log begins at 0, or each queue from its oldest message in the log."""
+    """Return what a store should hold: all if its log begins at 0, else usually the messages that its log still has."""
     start = folder.log_files()[0].start
     firsts: dict[Queue, int] = {}
     known = known_queues_in(folder) or logged_queues(folder, USUAL_LEVELS_MS)

@@ -24,7 +24,7 @@ def find_delay_levels(
     log: CommitLog,
     known_ms: Sequence[int],
 ) -> tuple[int, ...]:
-    """Return the delay in ms of each level of `known_ms`; levels that no queue shows are as there."""
+    """Return the delay in ms of each level; levels that no queue shows have the delay given in `known_ms`."""
     levels_ms = list(known_ms)
     for name in disk.list_names(f"{files.directory}/{SCHEDULE_TOPIC}"):
         if name.isdigit() and int(name) < len(levels_ms):

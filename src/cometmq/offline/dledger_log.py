@@ -97,7 +97,7 @@ def find_dledger(root: str, settings: StoreSettings | None, disk: Disk) -> Dledg
 
 
 def _folder(root: str, disk: Disk) -> str:
-    """Return the path of DLedger's own folder in a store directory; raises SettingsError."""
+    """Return the path of DLedger's own folder in a store; SettingsError unless there is one, with a folder `data`."""
     found = [name for name in disk.list_names(root) if name.startswith(DLEDGER_PREFIX)]
     if len(found) > 1:
         raise SettingsError(
@@ -151,7 +151,7 @@ class DledgerWalk:
         self.fault = ""
 
     def __iter__(self) -> Iterator[tuple[EntryHead, bytes]]:
-        """Yield each entry's header and its record; an empty one if it has none."""
+        """Yield (header, record) for each entry; the record is b"" for a no-op entry, which has none."""
         while not self.fault:
             file = self._files.find(self.position)
             if file is None:

@@ -1,7 +1,7 @@
 """Imports the log of a DLedger broker into an ordinary store: `find_dledger`, then `import_dledger`.
 
-Each committed record is copied without DLedger's header. The records move together, so each gets another physical
-offset, which is rewritten in it, and in its CRC if it has one of the whole record. The log begins at the same offset as before.
+Each committed record is copied without DLedger's header. This moves the records closer together, so physical offsets
+in them are rewritten, and so are CRCs of whole records. The log begins at the same offset as before.
 Queue offsets stay, and with them the offsets of consumers. Queues and index are built by opening the new store, as
 after an unclean stop; the tables of the broker are copied.
 """
@@ -140,7 +140,7 @@ class _NewLog:
         self.records = 0
 
     def append(self, record: bytes) -> None:
-        """Append a record, with its new physical offset and, if it has a right one, its new CRC."""
+        """Append a record with its new physical offset and, if its CRC of the whole record was right, a new CRC."""
         place, size = self._place + len(self._pending), len(record)
         if place + size + BLANK_TAIL_SIZE > self._file.end:
             self._pending += blank_tail(self._file.end - place)
@@ -186,7 +186,7 @@ def _copy_tables(root: str, out: str) -> None:
 
 
 def _copy_queue_starts(source: DledgerStore, out: str) -> None:
-    """Copy the queue entries of deleted messages, which keep the offsets of queues without a message in the log."""
+    """Copy queue files that begin with an entry of a deleted message, so that queues without messages keep offsets."""
     size = source.settings.queue_file_size
     for path in sorted(Path(source.root, "consumequeue").glob("*/*/" + "[0-9]" * 20)):
         content = path.read_bytes() if _is_before(path, source.log.chain.start) else b""

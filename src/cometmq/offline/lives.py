@@ -40,7 +40,7 @@ def queue_loader(store: FoundStore) -> tuple[QueueLoader, QueueFiles]:
 
 
 def loaded_queues(store: FoundStore) -> tuple[list[LoadedQueue], QueueFiles]:
-    """Load a store's queues, without changing their files, and return these as well.
+    """Load a store's queues without changing their files; return the queues, and the `QueueFiles` that reads them.
 
     Raises:
         StoreDamaged: A queue file has a wrong size.
@@ -53,7 +53,7 @@ def loaded_queues(store: FoundStore) -> tuple[list[LoadedQueue], QueueFiles]:
 
 
 def first_entry(store: FoundStore, loaded: LoadedQueue, files: QueueFiles) -> FirstEntry | None:
-    """Return the oldest entry of a queue but blanks and gaps; None without one, or if its record is not in the log.
+    """Return a queue's oldest entry that is no blank or gap; None without one, or if its record is not in the log.
 
     At most 3,200 entries, all of one file, are searched.
 

@@ -24,7 +24,7 @@ _TAIL_BYTES = 1 << 12
 
 
 def used_files(folder: StoreFolder) -> list[ListedFile]:
-    """Return the log files but unused ones at the end (first MiB zero), at least one; StoreDamaged without a log."""
+    """Return the log files without unused last ones (first MiB zero), but at least one; StoreDamaged without a log."""
     files = folder.log_files()
     while len(files) > 1 and _is_unused(folder, files[-1]):
         files.pop()
@@ -49,7 +49,8 @@ def fixed_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int | None:
 def present_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int:
     """Return the physical offset at which the log ends now: after the last record found, or where the search began.
 
-    It begins at the flushed offset if that is in the last file and not behind 4 KiB of zeros, else where that file begins.
+    The search begins at the flushed offset if that is in the last file and not behind 4 KiB of zeros, otherwise at the
+    start of that file.
     """
     known = flushed_offset(folder) or 0
     return log_end(folder, files, known if _is_written(folder, files[-1], known) else 0)

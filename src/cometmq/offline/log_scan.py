@@ -105,7 +105,7 @@ class PieceScan(Generic[Piece]):
         return following is not None
 
     def _is_over(self, file: LogFile) -> bool:
-        """Return whether the range ends here: at or after its limit, at a record, or a file's start or end mark."""
+        """Return whether the walk ends here: not before the range's limit, and at a record, file start or end mark."""
         if self.end < self._limit:
             return False
         return (

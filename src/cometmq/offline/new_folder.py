@@ -25,7 +25,7 @@ def put_in_place(out: str, to: str) -> None:
 
 
 def replace_folder(fresh: Path, place: Path) -> None:
-    """Rename a folder to the name of another one, if there is one; that is renamed to `.old` before, then deleted."""
+    """Rename the folder `fresh` to `place`; a folder there is renamed to `.old` first, and deleted at the end."""
     old = place.with_name(place.name + ".old")
     shutil.rmtree(old, ignore_errors=True)
     with suppress(FileNotFoundError):

@@ -126,7 +126,7 @@ def repair(
 
 
 def _mend(root: str, settings: StoreSettings, plan: RepairPlan, disk: Disk) -> None:
-    """Carry out a repair's plan up to the next opening, which rebuilds queues and index and cuts a remaining torn tail."""
+    """Carry out a repair's plan, but for what the next opening does: rebuild queues and index, cut the torn tail."""
     unfinished.note(disk, root, settings)
     AbortMarker(disk, root).set()
     checkpoints = CheckpointFiles(disk, root)

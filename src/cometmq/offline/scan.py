@@ -43,10 +43,10 @@ class SoundRecords:
 
 
 def scan(folder: StoreFolder, split: Split) -> Iterator[SoundRecords | Damage]:
-    """Yield the records of a split (range of the log) as windows in log order, and the damage between them.
+    """Yield the records that start in a split (range of the log) as windows in log order, and the damage between them.
 
     Raises:
-        StoreDamaged: The next split would begin inside a record of this one.
+        StoreDamaged: The last record contains bytes that look like a record, at which the next split would begin.
         OSError: The file cannot be read.
     """
     with folder.opened(split.file.path) as read_at:
@@ -115,7 +115,7 @@ class SplitWalk:
         return False
 
     def _check_neighbour(self, position: int) -> None:
-        """Raise StoreDamaged if the next split would begin inside the last record of this one.
+        """Raise StoreDamaged if the last record has bytes that look like a record, at which the next split would begin.
 
         A sender that knows where a message will be stored could put a record into its body.
         """

@@ -2,8 +2,8 @@
 
 By default glibc returns each large block to the system and gets it again page by page: a batch of 1 MiB costs 256 page
 faults, 7 % of the processor time of such sends. With memory kept, 1 KiB messages in batches cost a fifth less, and a
-broker uses 12 MB more. Memory left from a burst is returned, also in a nameserver, if two consecutive checks find much
-more unused memory than the minimum.
+broker uses 12 MB more. Memory left from a burst is returned, also in a nameserver, if two consecutive checks find over
+16 MiB more unused memory than the lowest amount found so far.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def held_bytes() -> int:
 
 
 async def give_back_bursts(*, look_seconds: float = _LOOK_SECONDS) -> None:
-    """Return the memory left from bursts to the system; ends only if the C library or system does not support it.
+    """Repeatedly give memory left from bursts back to the system; returns only if the C library or system cannot.
 
     Compares the memory of the process with what malloc has in use. malloc's own number of free bytes would include
     memory already returned, so that a second burst would go unnoticed.

@@ -80,7 +80,7 @@ def _pieces(maps: str, size: int) -> list[int]:
 
 
 async def join_as_it_grows(*, look_seconds: float = _LOOK_SECONDS) -> None:
-    """Merge memory each time this process has grown by more than 8 MiB; ends only if that is not possible."""
+    """Merge memory each time this process has grown by more than 8 MiB; returns only if merging is not possible."""
     joined_at = 0
     while True:
         await asyncio.sleep(look_seconds)

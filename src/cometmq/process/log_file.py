@@ -131,7 +131,7 @@ class ProgramLog:
         line_format: str = LINE_FORMAT,
         has_audit: bool = True,
     ) -> None:
-        """Write the log as the environment selects, from now on, with what else ends in it: warnings, uncaught errors.
+        """Start the log that the environment selects; Python's warnings and uncaught errors are written to it, too.
 
         Args:
             environment: Variables of the process.
@@ -165,11 +165,11 @@ class ProgramLog:
         threading.excepthook = _log_uncaught_in_thread
 
     def set_level(self, level: LogLevel) -> None:
-        """Write lines of this level and above from now on; those of the audit log in any case."""
+        """Write lines of this level and above from now on; those of the audit log in any case, if `has_audit`."""
         logging.getLogger().setLevel(level.value)
 
     def until_stopped(self, stop: Callable[[], object]) -> None:
-        """Call `stop` at SIGTERM and SIGINT, and follow SIGHUP. Call this on the running loop."""
+        """Call `stop` at SIGTERM and SIGINT; treat SIGHUP as `follow_hangups` does. Call this on the running loop."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop)

@@ -3,8 +3,8 @@
 Messages contain names, ids and expressions of peers. To keep peers from forging lines, colouring the terminal or
 filling the disk, unprintable characters are escaped and long texts are cut in the middle. Of each kind of line (logger,
 level and template) only the first few are written per time window, and one more reports the number of omitted ones and
-the last of them. Tracebacks keep their lines, indented so that none looks like a line of the log. Objects appear in
-words, not as Python's `repr`.
+the last of them; lines that their caller marks as UNCOUNTED are always written. Tracebacks keep their lines, indented
+so that none looks like a line of the log. Objects usually appear in words, not as Python's `repr`.
 """
 
 import dataclasses
@@ -100,7 +100,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def has_words(value: object) -> bool:
-    """Return whether the class of a value defines its text, so that it is not Python's `repr`."""
+    """Return whether `str` of a value is readable text, not Python's `repr`; False for OSErrors and bytes."""
     return isinstance(value, str | int | float | None) or (
         type(value).__str__ is not object.__str__
         and not isinstance(value, OSError | bytes | bytearray)

@@ -117,7 +117,10 @@ def encode_all_producers(
 def decode_all_producers(
     content: bytes | str,
 ) -> dict[str, tuple[tuple[ClientConnection, int], ...]]:
-    """Decode the answer to GET_ALL_PRODUCER_INFO 328, as `encode_all_producers`. Raises CodecError if it is malformed."""
+    """Decode the answer to GET_ALL_PRODUCER_INFO 328 to (producer, last heartbeat in ms) by group.
+
+    Raises CodecError if it is malformed.
+    """
     data = load_object(content, "producers").member("data")
     return {
         group: tuple(

@@ -51,8 +51,8 @@ class HaMaster:
         master_flushed: Flushed offset of the master's log, as last reported.
         bytes_per_second: Bytes of the log received in the last full second.
         read_ms: When bytes last arrived on the latest connection, ms since 1970; 0 if never.
-        written_ms: When the slave last reported on it, ms since 1970; 0 if never.
-        is_active: Whether the slave is connected to it and the two logs fit; None in answers of RocketMQ.
+        written_ms: When the slave last reported on that connection, ms since 1970; 0 if never.
+        is_active: Whether the slave is connected to it and can copy its log; None in answers of RocketMQ.
         error: Why the slave does not or cannot replicate, if known, or None.
         metadata_ms: When topics, groups and offsets were last copied, ms since 1970; 0 if never; None if unknown.
         metadata_error: Why the metadata is not copied, or None.

@@ -170,7 +170,7 @@ class JsonObject:
 def load_object(
     content: bytes | str, what: str, *, lenient_size_max: int | None = None
 ) -> JsonObject:
-    """Parse a body, called `what` in errors, as `fastjson.loads`. Raises CodecError if it is not an object in its forms."""
+    """Parse a body, called `what` in errors, like `fastjson.loads`; raises CodecError if malformed or no object."""
     try:
         value = fastjson.loads(content, lenient_size_max=lenient_size_max)
     except CodecError as error:

@@ -1,4 +1,4 @@
-"""One list of the members of a JSON object that stands for a dataclass: it is written and read by the same list."""
+"""Lists of the JSON members of a dataclass; one list both writes and reads its objects."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -18,7 +18,7 @@ class JsonMember(NamedTuple):
     Attributes:
         name: Its name in JSON.
         attribute: The attribute of the dataclass that has its value; a value None is not written.
-        read: Reads it: gets the object, the name and, unless that is None, the default.
+        read: Reads its value: gets the object, the name and, unless the default is None, the default.
         default: Value if it is missing; None if `read` needs no default, or the member is required.
         write: Converts the value of the attribute to one of JSON.
     """
@@ -34,7 +34,7 @@ class JsonMembers(Generic[Value]):
     """The members of a JSON object that stands for a dataclass, in the order in which they are written."""
 
     def __init__(self, make: Callable[..., Value], *members: JsonMember) -> None:
-        """`make` creates a value of the attributes; it is usually the dataclass."""
+        """Set the members; `make` creates a value from its attributes, and is usually the dataclass itself."""
         self._make = make
         self._members = members
 
@@ -52,7 +52,7 @@ class JsonMembers(Generic[Value]):
         return [self.to_json(value) for value in values]
 
     def of(self, part: JsonObject, **known: Any) -> Value:
-        """Decode a value from its JSON object, but for attributes that are `known`; raises CodecError if it is malformed."""
+        """Decode a value from its JSON object, except attributes given in `known`; raises CodecError if malformed."""
         for name, attribute, read, default, _ in self._members:
             if attribute not in known:
                 known[attribute] = (
@@ -61,7 +61,7 @@ class JsonMembers(Generic[Value]):
         return self._make(**known)
 
     def in_field(self, part: JsonObject, key: str) -> Value:
-        """Decode the value in a field, an object without members if it is missing; raises CodecError if it is malformed."""
+        """Decode the value in a field, as from an empty object if it is missing; raises CodecError if malformed."""
         return self.of(part.member(key))
 
     def all_of(self, part: JsonObject, key: str) -> tuple[Value, ...]:

@@ -67,7 +67,7 @@ def encode_check_point(
 
     Args:
         point: The check point.
-        revive_offset: Queue offset in the revive topic, which the body contains.
+        revive_offset: Queue offset of its last record in the revive topic, put into the body; 0 if there is none.
         acknowledged: Bit set of further messages that are done, added to those of the check point.
     """
     bits = (point.acknowledged | acknowledged) & _INT32

@@ -97,7 +97,10 @@ class DirectRequest:
 
 @dataclass(frozen=True, slots=True)
 class CorrectionOffsetRequest:
-    """Header to query the smallest offsets of groups other than `filter_groups` (a,b), QUERY_CORRECTION_OFFSET 308."""
+    """Header to query, by queue, the least offset of a topic's groups but `filter_groups`, QUERY_CORRECTION_OFFSET 308.
+
+    Queues in which `compare_group` has a smaller one are marked in the answer. `filter_groups` is separated by commas.
+    """
 
     compare_group: str
     topic: str

@@ -5,7 +5,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """Header to cancel a timed message (RecallMessageRequestHeader); the answer has its unique id as msgId."""
+    """Header to cancel a timed message (RecallMessageRequestHeader); msgId of the answer is the message's unique id."""
 
     topic: str
     recall_handle: str

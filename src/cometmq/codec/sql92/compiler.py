@@ -153,7 +153,7 @@ def _same(value: Any) -> Any:
 
 
 def _never(_value: Any) -> object:
-    """Make any comparison unequal: Java does not call compareTo for these types (-1)."""
+    """Return an object that equals nothing: Java does not call compareTo for these types (-1)."""
     return object()
 
 

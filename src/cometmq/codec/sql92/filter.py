@@ -23,7 +23,8 @@ class Sql92Filter:
 
     Attributes:
         expression: Its text as the user wrote it.
-        fast: The same as a filter of the kernel, which gives the same results or declines; None if that has none for it.
+        fast: A filter of the kernel, which gives the same results or reports that `matches` must decide; None if the
+            kernel cannot evaluate the expression.
     """
 
     __slots__ = ("_evaluate", "_is_split", "expression", "fast")

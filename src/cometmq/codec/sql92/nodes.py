@@ -103,7 +103,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A test for a text in an operand: CONTAINS, STARTSWITH, ENDSWITH and their negations; never unknown."""
+    """A test for a text in an operand, CONTAINS, STARTSWITH or ENDSWITH; without a value it is false, even with NOT."""
 
     word: str
     operand: "Operand"

@@ -1,7 +1,7 @@
 r"""Rows of a property filter of the kernel for an SQL92 condition, in which each term compares one property with constants.
 
-Other conditions have no rows: the functions of `compiler` evaluate them. The rows mean the same wherever the kernel does not
-decline a message, for example because a value is not written as numbers mostly are.
+Other conditions have no rows: the functions of `compiler` evaluate them. The kernel's results are the same. For some
+messages it gives none, for example for a number in an unusual form; the functions then decide.
 """
 
 from functools import partial
@@ -33,7 +33,7 @@ class _NoRowsError(Exception):
 
 
 def filter_rows(node: Truth) -> tuple[FilterRow, ...] | None:
-    """Return the rows of a condition; None if the kernel cannot evaluate it."""
+    """Return the rows of a condition; None if the kernel cannot evaluate it, for example because they are too many."""
     try:
         rows = tuple(_rows(node))
     except _NoRowsError:

@@ -10,7 +10,7 @@ import re
 
 
 class Incomparable(Exception):
-    """Raised for a comparison for which Java throws an exception, or of a too long text; the message does not match."""
+    """Raised if Java throws an exception for a comparison, or a text is too long; the message is then filtered out."""
 
 
 _INTEGER = re.compile(r"[+-]?\d+")

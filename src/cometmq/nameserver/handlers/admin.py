@@ -112,9 +112,9 @@ class AdminHandlers:
         return Answer(body=encode_properties_text(settings_table(self._settings.current)))
 
     def handle_change_settings(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Change settings that a request may change, and usually store them (UPDATE_NAMESRV_CONFIG 318).
+        """Change settings that a request may change, and store them in the conf file (UPDATE_NAMESRV_CONFIG 318).
 
-        Without a conf file, or if storing fails, which raises an error, the changes last until the next start.
+        Without a conf file, or if only storing fails, which raises RequestError, they last until the process ends.
         """
         try:
             values = decode_java_properties(command.body)

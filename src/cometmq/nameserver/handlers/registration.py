@@ -73,7 +73,7 @@ _Read = tuple[RegisterBrokerBody, Mapping[str, QueueData]]
 
 
 class _ReceivedRegistration(NamedTuple):
-    """A decoded registration and what it came with."""
+    """A decoded registration with its header, topic queues, request and connection."""
 
     header: RegisterBroker
     body: RegisterBrokerBody
@@ -83,9 +83,9 @@ class _ReceivedRegistration(NamedTuple):
 
 
 class _KnownRegistrations:
-    """The decoded last registration of each broker, which most registrations repeat; the least recent ones leave first.
+    """Cache of brokers' last decoded registrations, which the next mostly repeat; drops the least recently used.
 
-    Those with filter servers or static topics are not kept.
+    Registrations with filter servers or static topics are not kept.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class _KnownRegistrations:
         self._bytes = 0
 
     def find(self, told: _Told) -> _Read | None:
-        """Return the decoded registration if the broker's last one was the same, else None."""
+        """Return the broker's kept registration if header, sender's version and body hash are equal, else None."""
         key = _key_of(told)
         known = self._by_broker.get(key)
         if known is None or known[0] != told:
@@ -103,7 +103,7 @@ class _KnownRegistrations:
         return known[1]
 
     def keep(self, told: _Told, read: _Read) -> None:
-        """Keep a broker's decoded registration in place of its last one."""
+        """Replace a broker's kept registration; only drop it if the new one has filter servers or static topics."""
         key = _key_of(told)
         if key in self._by_broker:
             self._bytes -= self._by_broker.pop(key)[2]
@@ -149,7 +149,7 @@ class RegistrationHandlers:
     def handle_register(self, command: Command, peer: Peer) -> Outcome:
         """Register a broker, if allowed (REGISTER_BROKER 103).
 
-        A body over 64 KiB or a compressed one is decoded in a thread, unless the broker's last registration was the same.
+        A body over 64 KiB or a compressed one is decoded in a thread, usually unless it repeats the broker's last one.
         """
         header = decode_fields(RegisterBroker, command.fields)
         body = command.body
@@ -257,7 +257,10 @@ class RegistrationHandlers:
         return Answer()
 
     def handle_register_topic(self, command: Command, peer: Peer) -> Answer:
-        """Set one topic's queues on brokers of the sender's host, unless one is unknown (REGISTER_TOPIC_IN_NAMESRV)."""
+        """Set a topic's queues, if all its brokers registered from the sender's host (REGISTER_TOPIC_IN_NAMESRV 217).
+
+        Raises RequestError if one registered from another host; otherwise changes nothing if one is unknown.
+        """
         header = decode_fields(TopicRequest, command.fields)
         if command.body:
             queues = decode_topic_route(command.body).queues
@@ -267,7 +270,7 @@ class RegistrationHandlers:
         return Answer()
 
     def handle_query_version(self, command: Command, peer: Peer) -> Answer:
-        """Return whether a broker must register again (QUERY_DATA_VERSION 322); a sign of life if from its own host."""
+        """Return whether a broker must register again (QUERY_DATA_VERSION 322); from its host, also a heartbeat."""
         header = decode_fields(BrokerIdentity, command.fields)
         theirs = decode_data_version(command.body)
         ours = self._table.version_of(header.cluster_name, header.broker_addr)
