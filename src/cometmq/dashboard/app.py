@@ -215,9 +215,10 @@ class Application:
         return Route(page.path, answer, methods=["POST" if page.does else "GET"])
 
     async def _do(self, page: Page, page_request: PageRequest) -> Response:
-        """Handle a submitted form: check its session, role and single use, run it, and return the answer.
+        """Handle a submitted form: check its token, the user's role and that it is new, apply it, return the answer.
 
-        The audit gets "done", a CometError's text, or that the user may only read; nothing for a foreign or repeated form.
+        The audit gets "done", a CometError's text, or that the user may only read; nothing if the token is wrong or the
+        form was sent before.
         """
         session, fields = page_request.session, page_request.fields
         if not session.has_token(fields.get("csrf", "")):
@@ -250,7 +251,7 @@ class Application:
     async def _form_again(
         self, page: Page, page_request: PageRequest, error: CometError
     ) -> Response:
-        """Return the page that has the failed form, with the reason; an error page if there is none or it fails, too."""
+        """Return the page that has the failed form, with the reason; an error page if none has it or that fails."""
         if page.form_on is None:
             return self._failed(page, page_request, error)
         page_request.problem, page_request.status = _sentence(error), _status(error)
@@ -305,7 +306,7 @@ class Application:
     # --- the rest
 
     async def _take_report(self, request: Request) -> Response:
-        """Record a report, usually of a page element that a browser blocked (CSP), for log and audit page, within limits."""
+        """Log a browser's report, usually of a CSP violation, and keep it for the audit page, up to a limit."""
         text = (await request.body())[:4000].decode("utf-8", "replace")
         address = request.client.host if request.client else "?"
         reports = self._context.csp_reports
@@ -344,7 +345,7 @@ def _path_of(url: str) -> str:
 
 
 def _own_path(path: str) -> str:
-    """Return a path of this site if it is safe for a redirect; empty if not, for the login, or if it is too long."""
+    """Return a path if a redirect to it is safe and stays on this site; empty if not, for the login, or if too long."""
     is_own = (
         path.startswith("/")
         and not path.startswith(("//", "/\\", "/login"))

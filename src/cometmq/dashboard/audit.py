@@ -43,7 +43,7 @@ class Audit:
         self._last: deque[AuditEntry] = deque(maxlen=KEPT)
 
     def open(self) -> None:
-        """Create a missing folder, and load the last entries but for damaged lines. Raises OSError if that fails."""
+        """Create the folder if missing, and load the last 1,000 entries, skipping damaged lines. May raise OSError."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in (self._path.with_suffix(".1.jsonl"), self._path):
             if path.exists():
@@ -57,8 +57,8 @@ class Audit:
     def write(self, action: AuditEntry) -> None:
         """Append an entry to the file, with texts cut to 500 characters.
 
-        A full file (10 MiB) first replaces the previous one. Raises OSError if writing fails; `last` returns the entry
-        all the same.
+        If the file would exceed 10 MiB, it is first renamed to `audit.1.jsonl`, replacing an older one. Raises OSError
+        if writing fails; `last` returns the entry all the same.
         """
         cut = action._replace(
             **{

@@ -20,7 +20,7 @@ class BodyView(NamedTuple):
         kind: Format of `text`: "text", "json" or "hex".
         text: The formatted body.
         is_whole: Whether `text` shows the whole body.
-        fault: That the shown part is not UTF-8, or why it is not shown as requested; None for neither, and for requested hex.
+        fault: That the body is not UTF-8, or why requested JSON is not shown; None for neither, and for requested hex.
         size: Size of the body in bytes.
     """
 
@@ -67,9 +67,9 @@ def body_line(body: bytes) -> str:
 
 
 def _decoded(start: bytes, *, is_whole: bool) -> tuple[str, int | None]:
-    """Return the text, with invalid bytes as U+FFFD, and the index of the first invalid byte or None.
+    """Decode UTF-8; return the text, with invalid bytes as U+FFFD, and the index of the first invalid byte or None.
 
-    If the first is among the last 3 bytes of a cut body, it is taken for a cut character: the text ends before it.
+    If the byte is among the last 3 of a cut body, it counts as part of a cut character: the text ends before it.
     """
     try:
         return start.decode(), None
@@ -81,7 +81,7 @@ def _decoded(start: bytes, *, is_whole: bool) -> tuple[str, int | None]:
 
 
 def _laid_out(text: str, *, is_whole: bool) -> tuple[str | None, str | None]:
-    """Return indented JSON and None, or None and the reason why there is no JSON."""
+    """Return a text as indented JSON and None; or None and the reason: it is not JSON, or only a part of the body."""
     if not is_whole:
         return None, f"JSON is only formatted up to {BODY_SHOWN_MAX >> 10} KiB."
     try:

@@ -23,7 +23,7 @@ _EMPTY_PULLS_MAX = 3
 class MessageRow(NamedTuple):
     """A row of a message list: the message without its body, the body's beginning as one line and size in bytes.
 
-    If `is_deleted`, it seems to be of a deleted topic: its place in the queue has another or none, or there is no route.
+    If `is_deleted`, its topic seems to be deleted: its queue offset has another message or none, or there is no route.
     """
 
     message: StoredMessage
@@ -86,7 +86,7 @@ async def browse_slices(
 async def time_slice(
     puller: AsyncPullConsumer, queue: MessageQueue, from_ms: int | None, until_ms: int | None
 ) -> QueueSlice:
-    """Return the range of offsets of a queue stored from `from_ms` to `until_ms` (included; None for no bound)."""
+    """Return the offsets of a queue's messages stored from `from_ms` to `until_ms` (included; None for no bound)."""
     first, end = await asyncio.gather(puller.min_offset(queue), puller.max_offset(queue))
     begin = first if not from_ms else await puller.offset_by_time(queue, from_ms)
     begin = min(max(begin, first), end)

@@ -55,7 +55,7 @@ class ClusterClient:
             await client.close()
 
     async def send(self, message: Message) -> SendResult:
-        """Send a message; the first call creates the producer. Raises CometError if that fails."""
+        """Send a message, creating the producer if there is none yet. Raises CometError if either fails."""
         async with self._making:
             if self._producer is None:
                 settings = ProducerSettings(body_size_max=BODY_SIZE_MAX)
@@ -87,7 +87,7 @@ class ClusterClients:
         await self.own.close()
 
     async def of(self, credentials: Credentials | None) -> ClusterClient:
-        """Return the clients that sign with these credentials, starting them if needed; None for the dashboard's own."""
+        """Return the clients that sign with the credentials, starting them if needed; for None, the dashboard's own."""
         if credentials is None:
             return self.own
         found = self._of_users.get(credentials)

@@ -1,8 +1,8 @@
 """Limits the browser connections of the dashboard, so that idle connections cannot make the dashboard unreachable.
 
 uvicorn can limit their number and answers 503 beyond it. But it waits forever for the head of a request, and does not
-count a connection before its TLS handshake, for which asyncio allows 60 s. Here handshake and head have 10 s each, and
-beyond a limit a new connection replaces the one that has been silent for longest, if one is silent.
+count a connection until its TLS handshake is done, for which asyncio allows 60 s. Here handshake and head have 10 s
+each, and beyond a limit a new connection replaces the one that has been silent for longest, if any is silent.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class ConnectionPlaces:
         self._guests: set[Guest] = set()
 
     def enter(self, guest: Guest) -> None:
-        """Add a connection; beyond a limit close the longest silent one that counts for it, else the new one."""
+        """Add a connection; beyond a limit, close the longest silent one of those it counts, or else the new one."""
         self._guests.add(guest)
         there = self._guests
         near = {each for each in there if each.address == guest.address}
@@ -87,7 +87,7 @@ class PageProtocol(H11Protocol):
 
     Args:
         places: All connections of the dashboard.
-        handshake: This connection's TLS handshake, which it replaces among them; None without TLS.
+        handshake: TLS handshake of this connection, which replaces it in `places`; None without TLS.
         made: Arguments that uvicorn passes to its protocols.
     """
 
@@ -115,7 +115,7 @@ class PageProtocol(H11Protocol):
         self._places.enter(self)
 
     def data_received(self, data: bytes) -> None:
-        """Parse received bytes; stop the timeout of a request's head if a request is being answered, else run it."""
+        """Parse received bytes; then stop the timeout for a request's head while a request is answered, or run it."""
         super().data_received(data)
         if self.is_asked:
             if self._head_timer is not None:

@@ -23,7 +23,7 @@ class PageMissing(CometError):
 
 
 class FormRefused(CometError):
-    """A refusal of a form or page because of the session or the user's role; the message says what to do."""
+    """Raised if a form or page is refused because of the session or the user's role; the message says what to do."""
 
 
 def text_of(fields: Mapping[str, str], name: str, *, most: int = TEXT_MAX) -> str:
@@ -80,8 +80,9 @@ def order_of(fields: Mapping[str, str], orders: Collection[str]) -> str:
 def time_of(fields: Mapping[str, str], name: str, what: str) -> int | None:
     """Return a time in a field as ms since 1970; None if the field is empty.
 
-    Accepts ms since 1970 (digits only) or a time as `datetime.fromisoformat` reads it (in this machine's zone if it names
-    none), 1970 (day before: 0) to 9999; otherwise raises WrongInput, naming `what`, or `name` of a text over TEXT_MAX.
+    Accepts ms since 1970 (digits only), or a time as `datetime.fromisoformat` reads it, in this machine's zone unless
+    it names one. Times of 1969-12-31, and of 1970-01-01 before the epoch, give 0. Raises WrongInput for other times
+    before 1970 or after 9999, and for other texts.
     """
     text = text_of(fields, name)
     if not text:
@@ -124,7 +125,7 @@ def check_sure(fields: Mapping[str, str], what: str, name: str) -> None:
 
 
 def check_seen(fields: Mapping[str, str], what: str, name: str, fingerprint: str) -> None:
-    """Raise WrongInput unless the field `seen` has the fingerprint of the present settings, as when the form was loaded."""
+    """Raise WrongInput unless the field `seen`, filled when the form was loaded, equals the present `fingerprint`."""
     if fields.get("seen") != fingerprint:
         raise WrongInput(
             f"The {what} {in_quotes(name, 100)} was changed in the meantime, in another window or by another user; "

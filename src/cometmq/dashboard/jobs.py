@@ -36,7 +36,7 @@ class JobRun(NamedTuple):
         started_ms: Start of its first run, ms since 1970; 0 if unknown.
         ended_ms: End of its last run, ms since 1970; None while it runs, or if unknown.
         written_ms: Last write of the manifest, ms since 1970.
-        error: Why it failed, or why the manifest cannot be read.
+        error: Why it failed, or why the manifest cannot be read; empty for neither.
     """
 
     place: str

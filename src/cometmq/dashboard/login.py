@@ -71,7 +71,7 @@ class Authenticator:
 
 
 async def _refuses(admin: AsyncAdmin) -> bool:
-    """Return whether nameserver or first answering broker give NO_PERMISSION. Raises CometError if that is unknown."""
+    """Return whether the nameserver or the first broker that answers gives NO_PERMISSION; CometError if unknown."""
     try:
         for broker in await admin.brokers.list():
             try:

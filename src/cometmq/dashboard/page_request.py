@@ -50,7 +50,7 @@ class AppContext:
     csp_reports: list[CspReport] = field(default_factory=list)
 
     def log_action(self, action: AuditEntry) -> None:
-        """Write an action to the audit and the audit log; if the disk fails, for example full, log an error and continue."""
+        """Write an action to the audit log and the audit file; if the file cannot be written, only log an error."""
         outcome, reason = "done", ""
         if action.outcome != "done":
             outcome, reason = "failed", cut(action.outcome, WHAT_MAX)

@@ -107,7 +107,7 @@ class UserFile:
         return self._path
 
     def users(self) -> dict[str, DashboardUser]:
-        """Return all users by name, reloading a changed file; empty without a file; SettingsError for unusable content."""
+        """Return all users by name, reloading a changed file; empty without one. SettingsError if it is unusable."""
         try:
             state = self._path.stat()
         except FileNotFoundError:

@@ -114,7 +114,7 @@ class Sessions:
         return token
 
     def find(self, token: str, now_ms: int, *, is_person: bool = True) -> Session | None:
-        """Return the session of a token; None if unknown or expired. With `is_person`, note that it was used now."""
+        """Return the session of a token; None if unknown or expired. With `is_person`, record that it is in use now."""
         key = _hashed(token)
         session = self._by_hash.get(key)
         if session is None:

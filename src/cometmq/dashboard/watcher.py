@@ -90,9 +90,9 @@ class Watcher:
         seconds: Pause between two polls of the brokers, seconds.
         is_begun: Whether a poll of the brokers has ended, even if the nameserver did not answer.
         lag_trouble: Why the last poll of the groups' lag failed; empty if it did not fail, or none was made.
-        lags: Known lag of each group with queues, without system groups, messages; None before a successful poll.
+        lags: Known lag of each group with queues, but system groups, in messages; None before a successful poll.
         lag_of_all: Lag of all groups but system groups together, messages, by the last successful poll; None before one.
-        dead_letters: Number of dead letters of all groups by the last successful poll; None before one, or if it failed last.
+        dead_letters: Number of dead letters of all groups by their last poll; None before one, or if that failed.
         findings: Problems that the doctor found last, without ignored ones, the worst first; None before a look, or after
             a failed one.
         findings_ms: Time of the doctor's last look that did not fail, ms since 1970; 0 before one.
@@ -194,14 +194,14 @@ class Watcher:
         ]
 
     def lag_curve(self, group: str) -> list[list[float]]:
-        """Return lists of times (s since 1970) and a group's lags; empty if unknown, as beyond the 200 largest lags."""
+        """Return two lists, times (s since 1970) and a group's lags; both empty unless among the 200 largest lags."""
         points = list(self._lag.get(group, ()))
         return [[ms / 1000 for ms, _ in points], [float(lag) for _, lag in points]]
 
     # --- polling
 
     async def look(self) -> None:
-        """Poll the brokers once and keep the answers of up to 64, always of the same; errors of servers are recorded for `troubles`."""
+        """Poll the brokers once and keep the results of up to 64, those kept before first; errors go to `troubles`."""
         try:
             states = await self._cluster.admin.brokers.list()
         except CometError as error:
@@ -244,7 +244,7 @@ class Watcher:
         known.error = why
 
     async def look_at_lag(self) -> None:
-        """Poll the lag of all groups once; a failure is kept as `lag_trouble`, not raised."""
+        """Poll lags of groups, then dead letters, once; if the lags fail, keep the error as `lag_trouble` instead."""
         try:
             groups = await self._cluster.admin.groups.list()
         except CometError as error:

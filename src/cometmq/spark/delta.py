@@ -308,7 +308,7 @@ def _named_errors(place: str) -> Iterator[None]:
 
 
 def _storage() -> dict[str, str]:
-    """Return options that let delta-rs use HTTP without TLS if AWS_ENDPOINT_URL has such a server; or else none."""
+    """Return the options with which delta-rs may use HTTP without TLS if AWS_ENDPOINT_URL begins so; or else none."""
     is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
     return {"allow_http": "true"} if is_plain else {}
 
@@ -464,7 +464,10 @@ def file_statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
 
 
 def _bound(value: object, *, is_up: bool) -> int | str | None:
-    """Convert a bound to its form in Delta's log; None for a long text or other type. Times get ms, rounded up if `is_up`."""
+    """Convert a bound (whole number, date, time with a zone, short text) to its form in Delta's log; others to None.
+
+    Times are rounded to ms, up if `is_up`, otherwise down.
+    """
     match value:
         case int() if not isinstance(value, bool):
             return value

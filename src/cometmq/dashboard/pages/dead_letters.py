@@ -70,7 +70,7 @@ async def show_letters(request: PageRequest) -> Response:
 async def _replayed(
     request: PageRequest, group: str, letters: Sequence[StoredMessage]
 ) -> set[str]:
-    """Return the positions, `broker:queue:offset`, of those dead letters that are recorded as replayed."""
+    """Return the positions, `broker:queue:offset`, of those of the given dead letters that are recorded as replayed."""
     said = await request.admin.dead_letters.replayed(group, letters)
     return {place_text(each) for each, is_so in zip(letters, said, strict=True) if is_so}
 
@@ -78,8 +78,8 @@ async def _replayed(
 async def replay(request: PageRequest) -> Response:
     """Send the dead letters chosen in a form to their original topics; return a redirect to the group's dead letters.
 
-    They also stay in the dead-letter topic. Raises WrongInput, and sends nothing, if none or over 20 are chosen, or one
-    has no original topic or was replayed before (unless `again` is ticked); raises it, too, if some failed or have no answer.
+    They also stay in the dead-letter topic. Raises WrongInput, and sends nothing, if none or over 20 are chosen, or any
+    has no original topic or was replayed before (unless `again` is ticked); also after sending, if not all succeeded.
     """
     group = needed(request.fields, "name", "group")
     chosen = [text for name, text in sorted(request.fields.items()) if name.startswith("pick")]

@@ -82,7 +82,7 @@ async def show_group(request: PageRequest) -> Response:
 
 
 async def _dead_letters(request: PageRequest, group: str) -> Total | None:
-    """Return the number of a group's dead letters; None if it never had any, or the number cannot be queried."""
+    """Return the number of a group's dead letters; None without a dead-letter topic, or if the query fails."""
     try:
         return (await request.admin.topics.bounds(dead_letter_topic(group))).messages
     except CometError:

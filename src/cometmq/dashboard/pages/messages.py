@@ -32,7 +32,7 @@ _KEY_ROWS_MAX = 64
 
 
 async def show_messages(request: PageRequest) -> Response:
-    """Return the HTML page with the forms to search messages by time, key or id, and up to 64 results of a submitted one."""
+    """Return the HTML page to search messages, with results: 20 a page by time, up to 64 by key, or one by id."""
     fields = request.fields
     by = text_of(fields, "by") or BY_TIME
     topic = text_of(fields, "topic")
@@ -90,7 +90,7 @@ async def _by_key(request: PageRequest, topic: str) -> list[MessageRow]:
 
 
 async def _rows(request: PageRequest, found: Sequence[StoredMessage]) -> list[MessageRow]:
-    """Return the list rows of messages found by an index, in order; marks those that seem to be of a deleted topic."""
+    """Return list rows of messages found by key or id, in order; marks those that seem to be of a deleted topic."""
     deleted = await request.admin.messages.deleted(found)
     return [row_of(each, is_deleted=each.offset_message_id in deleted) for each in found]
 
@@ -115,7 +115,7 @@ async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMes
 
 
 async def show_message(request: PageRequest) -> Response:
-    """Return the HTML page of a message; if a group is named, also what `AsyncAdmin.explain` finds, or its error."""
+    """Return the HTML page of a message; if a group is named, also why the group has not consumed it, or an error."""
     message = await message_at(request)
     kind = text_of(request.fields, "as") or None
     if kind is not None and kind not in KINDS:

@@ -153,7 +153,7 @@ async def show_new_topic(request: PageRequest) -> Response:
 
 
 async def show_topic(request: PageRequest) -> Response:
-    """Return the HTML page of one topic: queues, settings, groups; for admins forms, if it is for messages of users."""
+    """Return the HTML page of one topic: queues, settings, groups; with forms for admins if it has users' messages."""
     name = needed(request.fields, "name", "topic")
     topics = request.admin.topics
     configs, stats, kinds, groups = await asyncio.gather(
@@ -282,7 +282,7 @@ def _properties(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def _fingerprint(configs: Mapping[str, TopicConfig]) -> str:
-    """Return a text that changes with a topic's brokers, queues or permission; a form carries it to detect changes."""
+    """Return a text of a topic's brokers, queue counts and permissions; a form carries it, to detect changes."""
     return ";".join(
         f"{broker}:{each.read_queues},{each.write_queues},{each.perm}"
         for broker, each in sorted(configs.items())

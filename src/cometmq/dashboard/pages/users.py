@@ -153,7 +153,7 @@ async def delete_user(request: PageRequest) -> Response:
 
 
 async def put_entry(request: PageRequest) -> Response:
-    """Allow or deny a user actions on a resource at every broker, replacing a Custom entry; redirect to the user's page."""
+    """Allow or deny a user actions on a resource at every broker, replacing its Custom entry; redirect to the user."""
     name = needed(request.fields, "name", "user")
     resource = needed(request.fields, "resource", "resource")
     request.subject = f"{name}: {resource}"
@@ -207,7 +207,7 @@ def _password(request: PageRequest) -> str:
 
 
 def _one_of(request: PageRequest, field: str, known: Sequence[str]) -> str:
-    """Return a field, by default the first of the `known` values. Raises WrongInput if it has any other value."""
+    """Return a field's value, or the first of `known` if it is empty. Raises WrongInput if `known` lacks the value."""
     value = text_of(request.fields, field) or known[0]
     if value not in known:
         raise WrongInput(f"{field}: {in_quotes(value, 40)} is not one of {', '.join(known)}.")
@@ -215,7 +215,7 @@ def _one_of(request: PageRequest, field: str, known: Sequence[str]) -> str:
 
 
 def _fingerprint(users: Sequence[UserLine]) -> str:
-    """Return a text that changes with the user's type, state or brokers; a form carries it to detect changes."""
+    """Return a text of the user's types, states and brokers; a form carries it, to detect changes."""
     return ";".join(
         f"{each.type},{each.status},{' '.join(sorted(each.brokers))}" for each in users
     )

@@ -42,7 +42,7 @@ class WaitingRow(NamedTuple):
 
 
 async def show_waiting(request: PageRequest) -> Response:
-    """Return the HTML page of waiting messages of one kind: for a level (default), a time, half or discarded half.
+    """Return the HTML page of messages that wait for a delay level (default) or a time, or of half or discarded ones.
 
     Raises WrongInput for another kind.
     """
@@ -75,7 +75,7 @@ async def show_waiting(request: PageRequest) -> Response:
 
 
 async def _show_delayed(request: PageRequest, kind: DelayKind) -> Response:
-    """Return the HTML page of messages that wait for a level or a time, next due first; start no more reads after 8 MiB."""
+    """Return the HTML page of messages waiting for a level or a time, next due first; starts no read after 8 MiB."""
     try:
         found = await request.admin.messages.delayed(kind, look_bytes=_LOOK_BYTES)
     except TopicNotFound:  # A Java broker creates the timer's topic with its first message.

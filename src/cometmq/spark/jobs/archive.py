@@ -105,7 +105,7 @@ class _Rounds(NamedTuple):
 
 
 def _rounds(options: ArchiveOptions) -> _Rounds:
-    """Return the functions for a store or topics; SettingsError if neither is given, or for raw records without a store."""
+    """Return the functions to archive a store, or else topics. SettingsError for neither, or raw records of topics."""
     if options.store:
         folder = StoreFolder(same_place(options.store))
         return _Rounds(

@@ -1,4 +1,4 @@
-"""Selection of the format and schema of bodies from a job's options."""
+"""Decoders of message bodies (JSON, CSV, Avro, Protobuf) chosen by a job's options, and casts of decoded columns."""
 
 import json
 from dataclasses import dataclass

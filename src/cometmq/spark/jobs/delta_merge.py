@@ -127,7 +127,7 @@ class DeltaMerge:
         return f"({' OR '.join(f'({each})' for each in ways)})"
 
     def _tidy_up(self) -> None:
-        """Compact small files; delete those that are obsolete for longer than the table keeps them (a day, if made here)."""
+        """Compact small files; delete files obsolete for longer than the table allows (a day if this job made it)."""
         for table in (self._rows, self._gone):
             table.lake.optimize.compact()
             table.lake.vacuum(dry_run=False)

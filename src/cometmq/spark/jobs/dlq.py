@@ -89,9 +89,9 @@ def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
 def _claimed(
     batch: DataFrame, to: Column, claims: ReplayClaims, run: str
 ) -> tuple[DataFrame, int]:
-    """Reserve the dead letters of a micro-batch, waiting for other runs, and return those that none of them sent.
+    """Reserve the dead letters of a micro-batch, waiting for other runs, and return those that no other run has sent.
 
-    If the micro-batch is repeated, with the same `run`, it gets those again that it may have sent already. The second
+    If the micro-batch is repeated, with the same `run`, they include those that it may have sent already. The second
     result is the number of dead letters that are left out because they have no target topic.
     """
     table = batch.select(

@@ -1,6 +1,7 @@
 """Job "mirror": copies topics of one cluster to another, and records a map of the offsets.
 
-A queue that the source has at a run's start is copied to one queue of the target, in order; later runs keep it.
+A queue that the source has at a run's start is copied to one queue of the target, in order; later runs use the same
+target queue while it exists.
 The map in `offsets/` tells where a consumer group that moves to the target has to start.
 """
 
@@ -87,7 +88,7 @@ def run(spark: SparkSession, options: MirrorOptions) -> Report:
 
 
 def _kept(ranges: Sequence[Sequence[Any]]) -> Places:
-    """Return the places that earlier runs have recorded in the manifest."""
+    """Return by source queue (topic, broker, number) its target queue, from the records of earlier runs (`ranges`)."""
     return {
         (topic, broker, number): MessageQueue(topic, goal_broker, goal_number)
         for topic, broker, number, goal_broker, goal_number in ranges

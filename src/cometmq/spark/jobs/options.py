@@ -1,4 +1,4 @@
-"""Options common to all jobs: dry run, and how progress is shown."""
+"""Options of Spark jobs: their definition, those of all jobs, and the form of their values that tells runs apart."""
 
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal
@@ -65,9 +65,9 @@ class JobOptions:
 
 
 def _as_one(name: str, value: Any) -> Any:
-    """Return the canonical form of a place, of nameservers or topics, or of any text with "://"; other values unchanged.
+    """Return the canonical form of a place, of nameservers, topics, or any text with "://"; other values unchanged.
 
-    It is a part of a run's id. Paths become absolute: the same relative path is another folder in another working
+    It becomes part of a run's id. Paths become absolute: the same relative path is another folder in another working
     directory, and must not resume the run there. URIs are unified: a run to `s3a://` is the run to `s3://`. Nameservers
     and topics are sorted: a run that names them in another order or with blanks must not send or add its messages again.
     """

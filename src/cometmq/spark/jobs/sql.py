@@ -53,7 +53,7 @@ def run(spark: SparkSession, options: SqlOptions) -> Report:
 
 
 def _views(topics: str) -> dict[str, str]:
-    """Return by name of a view the topics that it has, separated by commas; raise SettingsError if two have one name."""
+    """Return each view's topics, separated by commas, by its name; SettingsError if two views would have one name."""
     views = {"messages": ",".join(dict.fromkeys(words(topics)))}
     for topic in words(topics):
         view = _NO_NAME.sub("_", topic)

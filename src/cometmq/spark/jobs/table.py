@@ -83,9 +83,9 @@ def _check_none_twice(options: TableOptions) -> None:
 
 
 def _may_share(options: TableOptions, other: dict[str, Any]) -> bool:
-    """Return whether two runs can read the same message, by their options; SQL conditions do not count.
+    """Return whether two runs may read the same message, by origins, topics, tags and times; not by SQL conditions.
 
-    Runs from clusters can if their lists of nameservers share an address.
+    Clusters count as the same if their lists of nameservers share an address.
     """
     if any(other.get(name, "") != options.what()[name] for name in _FOLDERS):
         return False

@@ -166,7 +166,7 @@ def _line(value: re.Pattern[str], text: str) -> list[str | None]:
 
 
 def _of_text(kind: t.DataType, value: str | None) -> Any:
-    """Convert a CSV value to the form that JSON would have in a column of the type."""
+    """Return a CSV value as JSON would give it for a column of this type: a text, bool, `Number` or None."""
     if value is None or isinstance(
         kind, t.StringType | t.DateType | t.TimestampType | t.TimestampNTZType
     ):

@@ -185,7 +185,7 @@ def _date(kind: t.DataType) -> Convert:
 
 
 def _timestamp(kind: t.DataType) -> Convert:
-    """Return a converter of a time to text that Spark casts; a TIMESTAMP without a zone gets the session's."""
+    """Return a converter of a time to text that Spark casts; to TIMESTAMP, a time without zone is in the session's."""
     has_zone = isinstance(kind, t.TimestampType)
 
     def convert(value: Any) -> str:

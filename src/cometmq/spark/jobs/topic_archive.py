@@ -126,7 +126,7 @@ def _as_of_store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _sound(batch: pa.RecordBatch) -> pa.Array:
-    """Return for each body whether it has its record's CRC; true if it was compressed: the CRC is of the compressed bytes."""
+    """Return for each body whether it matches its record's CRC; true if compressed: the CRC is of compressed bytes."""
     octets, _, ends = contents(batch.column("body"))
     is_packed = (np.asarray(batch.column("sysFlag")) & flags.COMPRESSED) != 0
     return pa.array(

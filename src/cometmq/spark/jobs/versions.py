@@ -88,7 +88,7 @@ class NewestByKey:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Continue from the newest version in the place, and the changes pending there."""
+        """Let the run continue from the newest version at the place and the changes pending there: set `_kept`."""
         files, root = open_place(self._place)
         kept, listed = [*self._kept], listed_folder(self._place)
         is_own = listed is not None and listed.startswith(f"{_VERSION}{self._run.short_id}-")
@@ -120,7 +120,7 @@ class NewestByKey:
 
     @property
     def _kept(self) -> list[str]:
-        """Names of folders of versions, each followed by the folders of the changes since."""
+        """Names of the folders of versions, each followed by those of the changes since; part of the run's manifest."""
         return self._run.manifest.files
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
@@ -185,7 +185,7 @@ class NewestByKey:
     def _make_version(
         self, changes: DataFrame, waiting: Sequence[str], name: str
     ) -> dict[str, int]:
-        """Write a version from the last one, pending changes and new changes; returns its counts."""
+        """Write a version from the last one, pending and new changes; list and keep it, and return its counts."""
         newest = self._reduced(self._all_rows(changes, waiting)).persist()
         if self._is_there(name):
             # A repeated micro-batch overwrites its version, so readers must not be directed to it meanwhile.
@@ -225,7 +225,7 @@ class NewestByKey:
         return rows
 
     def _reduced(self, rows: DataFrame) -> DataFrame:
-        """Return the newest row of each key, or the last few; it may be a deletion."""
+        """Return the newest row of each key, or with `last` above 1 the newest few; rows may be deletions."""
         fresh = [_FRESH] if _FRESH in rows.columns else []
         # One change can delete a key and set the same key; then setting it wins.
         order = f.struct(self._order, ~f.col(GONE), *fresh)

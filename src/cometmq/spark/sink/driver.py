@@ -1,4 +1,4 @@
-"""Driver's side of a transactional write: a client in the process that commits, shared by equal writes."""
+"""Driver's side of a transactional write: the client that commits, shared by writes with equal settings."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -146,7 +146,7 @@ def _delays(
 def _property_blocks(
     batch: pa.RecordBatch, columns: SinkColumns, parts: list[pa.Array]
 ) -> pa.Array:
-    """Encode each row's properties: `parts` and its columns, without reserved ones in the column `properties`."""
+    """Encode each row's properties: `parts`, its map `properties` without reserved names, tags, keys, sharding key."""
     if columns.has("properties"):
         parts = [*parts, _map_entries(_column(batch, columns, "properties", None))]
     for meaning, name in (
@@ -162,7 +162,7 @@ def _property_blocks(
 
 
 def _entries(name: str, values: pa.Array) -> pa.Array:
-    """Return `name 01 value 02` for each row; empty if the value is null or empty."""
+    """Return the encoded property of each row: name, U+0001, value, U+0002; empty if the value is null or empty."""
     entries = pc.binary_join_element_wise(name, values, _NAME_END)
     entries = pc.binary_join_element_wise(entries, _ENTRY_END, "")
     return pc.if_else(_is_text(values), entries, "")

@@ -1,4 +1,4 @@
-"""Half messages of a transactional Spark write."""
+"""Half messages that a transactional Spark write has stored, and the key of their batch."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

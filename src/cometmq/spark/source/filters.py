@@ -156,7 +156,7 @@ def _indexed_until(queue: MessageQueue, known: Sequence[IndexedMessages]) -> int
 def _places_in(
     part: PlannedRange, known: Sequence[IndexedMessages], tail: int
 ) -> Iterator[PlannedRange]:
-    """Yield a range for each indexed message of `part` before `tail`, and one for the rest, if any, perhaps not indexed."""
+    """Yield a range for each indexed message of `part` before `tail`, and one from `tail` on, perhaps not indexed."""
     tail = min(max(tail, part.start), part.end)
     places = {place for each in known for place in each.places}
     for offset in sorted(offset for queue, offset in places if queue == part.queue):

@@ -109,7 +109,7 @@ class RangePuller:
     def _asked_ahead(
         self, ranges: Sequence[PlannedRange]
     ) -> Iterator[tuple[PlannedRange, RawPull | None]]:
-        """Yield each range with its first answer, requested for up to 16 at once; None for a single one, or on an error."""
+        """Yield each range with its first answer, requested for up to 16 ranges at once; None on error or if alone."""
         for at in range(0, len(ranges), AHEAD_RANGES):
             some = ranges[at : at + AHEAD_RANGES]
             first: Sequence[RawPull | None] = [None]
@@ -169,7 +169,8 @@ class RangePuller:
     ) -> int:
         """Return the offset to continue from when the queue ends at `offset`, inside the range.
 
-        After the retries, this is the end of the range, and the rest is reported as lost, which may raise DataLossError.
+        During the retries, this is `offset`, after a pause. Then it is the range's end, and the rest is reported as
+        lost, which may raise DataLossError.
         """
         if misses <= self.settings.retries:
             # A broker that has just become master may not have caught up yet.

@@ -302,7 +302,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _report_missing(self, known: Offsets, queues: list[MessageQueue]) -> None:
         """Report known queues that are missing: deleted ones are lost, others wait for their brokers.
 
-        A bounded run fails because of waiting queues (with the option `brokers`: of these) unless losses are allowed.
+        A bounded run fails because of waiting queues (with the option `brokers`, only of those brokers) unless losses
+        are allowed.
         """
         gone = self._gone([each for each in queues if each.broker_name not in self._silent])
         if self._is_bounded:
@@ -357,7 +358,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return min(rows, default=None)
 
     def _is_enough(self, waiting: list[PlannedRange]) -> bool:
-        """Return whether the batch may start: it needs no minimum, has enough messages, or has waited long enough for them."""
+        """Return whether a batch may start: no minimum applies, or messages are enough or have waited long enough."""
         rows_min = self._settings.trigger_rows_min
         rows = sum(each.rows for each in waiting)
         if rows_min is None or self._is_bounded or rows >= rows_min:

@@ -1,4 +1,4 @@
-"""Batch source of the Spark format "rocketmq-store"."""
+"""Batch source of the Spark format "rocketmq-store": plans a read of a store's files, and reads their rows in tasks."""
 
 # ruff: noqa: N802  Spark gives these names.
 

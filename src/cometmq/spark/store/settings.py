@@ -1,4 +1,4 @@
-"""Settings of a read with the format "rocketmq-store"."""
+"""Settings of a read with the Spark format "rocketmq-store": its options, typed and checked together."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -45,7 +45,11 @@ class QueueWriter(DataSourceArrowWriter):
         return WrittenRuns(runs)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove entries of deleted topics, fill gaps, flush files; StoreDamaged if two messages claim one queue offset."""
+        """Complete the files after all tasks: remove entries of deleted topics, write filler into gaps, and sync.
+
+        Raises StoreDamaged if two messages claim one queue offset, and no deletion of their topic between or after them
+        is known.
+        """
         done = [each.runs for each in messages if isinstance(each, WrittenRuns)]
         finish(self._target, [run for runs in done for run in runs])
 
