@@ -32,7 +32,7 @@ class BodyView(NamedTuple):
 
 
 def body_view(body: bytes, kind: str | None = None) -> BodyView:
-    """Format the beginning of a body as "text", "json" (text if it is no JSON or over 64 KiB) or "hex"; None: choose one."""
+    """Format a body's beginning as "text", "json" (text if it is no JSON or over 64 KiB) or "hex"; None: by content."""
     if kind == "hex":
         return _as_hex(body, None)
     start = bytes(body[:BODY_SHOWN_MAX])

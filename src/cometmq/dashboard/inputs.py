@@ -125,7 +125,7 @@ def check_sure(fields: Mapping[str, str], what: str, name: str) -> None:
 
 
 def check_seen(fields: Mapping[str, str], what: str, name: str, fingerprint: str) -> None:
-    """Raise WrongInput unless the field `seen`, filled when the form was loaded, equals the present `fingerprint`."""
+    """Raise WrongInput unless the settings' `fingerprint` equals the field `seen`, set when the form was loaded."""
     if fields.get("seen") != fingerprint:
         raise WrongInput(
             f"The {what} {in_quotes(name, 100)} was changed in the meantime, in another window or by another user; "

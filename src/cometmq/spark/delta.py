@@ -308,7 +308,7 @@ def _named_errors(place: str) -> Iterator[None]:
 
 
 def _storage() -> dict[str, str]:
-    """Return the options with which delta-rs may use HTTP without TLS if AWS_ENDPOINT_URL begins so; or else none."""
+    """Return options that let delta-rs use HTTP without TLS if AWS_ENDPOINT_URL begins with http://, or else none."""
     is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
     return {"allow_http": "true"} if is_plain else {}
 
@@ -344,7 +344,7 @@ def _check_none(place: str, foreign: list[str]) -> None:
 
 
 def _check_own(spark: SparkSession, checkpoint: str) -> None:
-    """Raise SettingsError if the checkpoint belongs to another query, or the place is no checkpoint of a query.
+    """Raise SettingsError if the checkpoint is not that of the running query, or no query's checkpoint.
 
     With Spark Connect nothing is checked; outside a streaming query, any query's checkpoint is accepted.
     """

@@ -26,7 +26,7 @@ REPLAY = "replay dead letter"
 
 
 async def show_groups(request: PageRequest) -> Response:
-    """Return an HTML page with up to 50 of the groups that have dead letters, and their numbers."""
+    """Return an HTML page with up to 50 of the groups that have dead letters, each with its number of dead letters."""
     counts = await request.admin.dead_letters.list()
     missing = await request.admin.brokers.missing()
     return request.page(

@@ -96,7 +96,7 @@ async def _rows(request: PageRequest, found: Sequence[StoredMessage]) -> list[Me
 
 
 async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMessage:
-    """Return the message with this id of its producer in `topic`, or with this offset message id at a known broker.
+    """Return the message with this id: a producer's, searched in `topic`, or an offset message id of a known broker.
 
     Without a topic, only the offset message id is tried. Raises PageMissing if none is found, TopicNotFound without a route.
     """
@@ -115,7 +115,7 @@ async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMes
 
 
 async def show_message(request: PageRequest) -> Response:
-    """Return the HTML page of a message; if a group is named, also why the group has not consumed it, or an error."""
+    """Return the HTML page of a message; if a group is named, also if or why it has not consumed it, or an error."""
     message = await message_at(request)
     kind = text_of(request.fields, "as") or None
     if kind is not None and kind not in KINDS:

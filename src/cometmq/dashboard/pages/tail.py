@@ -18,7 +18,7 @@ _BEHIND_MAX = 500
 
 
 async def show_tail(request: PageRequest) -> Response:
-    """Return the HTML page of the live tail, for a topic from its queues' ends on. Raises WrongInput for over 256 queues."""
+    """Return the HTML page of the live tail: a topic's messages from now on. Raises WrongInput for over 256 queues."""
     topic = text_of(request.fields, "topic")
     at = await _ends(request, topic) if topic else ""
     return request.page("tail.html", "Live tail", section="tail", topic=topic, at=at)

@@ -21,7 +21,7 @@ class TraceSpan(NamedTuple):
         group: Group of the producer or consumer.
         where: Region or broker, as the trace record says; may be empty.
         begun_ms: Start, ms since 1970.
-        took_ms: Recorded duration, ms, or 0; None for a consumption whose end was not recorded.
+        took_ms: Duration of the send, or per message of the listener's call, ms; 0 for others; None if not recorded.
         outcome: Outcome in words.
         is_well: Whether it succeeded, True for "ended"; None for a consumption whose end was not recorded.
         tries: Number of earlier deliveries of the message.

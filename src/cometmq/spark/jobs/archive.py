@@ -162,7 +162,7 @@ def _archive_new(
 def _splits(
     folder: StoreFolder, run: Run, options: ArchiveOptions, rules: kernel.ArchiveRules
 ) -> list[Split]:
-    """Return the parts of the log for this round, recorded in the manifest; a killed round's, if not archived yet.
+    """Return the parts of the log for this round, recorded in the manifest: a killed round's, if not archived yet.
 
     Before new parts, deletes files of earlier runs that are incomplete or not in the archive's manifest.
     """

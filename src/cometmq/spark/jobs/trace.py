@@ -168,7 +168,7 @@ def records_of(messages: DataFrame, window_ms: int = 0) -> DataFrame:
 
 
 def _field(name: str) -> Column:
-    """Return a column with the field of this meaning from records of any kind; null for kinds that lack it."""
+    """Return a column with the field `name` of records of any kind; null if it is missing or the text "null"."""
     chosen = f.lit(None).cast("string")
     for kind, places in _FIELDS.items():
         if name in places:

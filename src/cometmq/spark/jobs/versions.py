@@ -282,7 +282,7 @@ class NewestByKey:
                 files.delete_dir(folder)
 
     def _made(self, files: fs.FileSystem, root: str) -> Iterator[tuple[str, str]]:
-        """Yield the folders of versions and changes that runs have created here, each with its name in `_kept`."""
+        """Yield the folders of versions and changes that runs have created here, each with its name as in `_kept`."""
         for parent, prefix in (
             ("", ""),
             (GONE_FOLDER, ""),

@@ -211,7 +211,7 @@ def _check_text(values: pa.Array, column: str) -> None:
 def _column(
     batch: pa.RecordBatch, columns: SinkColumns, meaning: str, kind: pa.DataType | None
 ) -> pa.Array:
-    """Return the column with a meaning, or nulls if the rows lack it; raise MessageError if a cast fails."""
+    """Return the column with a meaning, cast to `kind`, or nulls if rows lack it; MessageError if the cast fails."""
     name = columns.names.get(meaning)
     if name is None:
         return pa.nulls(batch.num_rows, kind)

@@ -113,7 +113,7 @@ class _AcknowledgedHalfMessages:
 
 
 def _half_marks(settings: SinkSettings, run: TaskRun) -> dict[str, str]:
-    """Return the properties that half messages of this transactional batch have in addition."""
+    """Return the properties that mark messages of a task as half messages of their transactional batch."""
     return {
         keys_of.TRAN_MSG: "true",
         keys_of.PRODUCER_GROUP: settings.group,

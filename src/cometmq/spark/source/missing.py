@@ -180,7 +180,7 @@ def _in_order(
 def _of_name(
     name: str, covered: Sequence[MessageQueue], known: Collection[str]
 ) -> MissingBrokerQueues:
-    """Return assumed queues of a missing broker known only by the option `brokers`: as many as another has at most.
+    """Return assumed queues of a missing broker that only `brokers` names: per topic as many as another has at most.
 
     If no queue of the topics is known, the result has one placeholder queue without a topic.
     """
