@@ -48,7 +48,7 @@ class ConnectionPlaces:
         self._guests: set[Guest] = set()
 
     def enter(self, guest: Guest) -> None:
-        """Add a connection; beyond a limit, close the longest silent one of those it counts, or else the new one."""
+        """Add a connection; beyond a limit, close the longest silent one counted, or the new one if none is silent."""
         self._guests.add(guest)
         there = self._guests
         near = {each for each in there if each.address == guest.address}
@@ -115,7 +115,7 @@ class PageProtocol(H11Protocol):
         self._places.enter(self)
 
     def data_received(self, data: bytes) -> None:
-        """Parse received bytes; then stop the timeout for a request's head while a request is answered, or run it."""
+        """Parse received bytes; stop the head timeout if a request is being answered, else start it unless it runs."""
         super().data_received(data)
         if self.is_asked:
             if self._head_timer is not None:

@@ -148,7 +148,7 @@ class Page(NamedTuple):
         path: Path of its address.
         show: Handles a request and returns the response.
         does: The change that its form makes, in words for the audit; None for a page that only shows something.
-        form_on: The page with its form, shown again, if possible, after a CometError of `show`; None: an error page.
+        form_on: Shows the page with the form again after a CometError of `show`; None: an error page is shown instead.
         is_part: Whether it is only a part of a page, requested by the part's automatic refreshes.
     """
 

@@ -201,7 +201,7 @@ class Watcher:
     # --- polling
 
     async def look(self) -> None:
-        """Poll the brokers once and keep the results of up to 64, those kept before first; errors go to `troubles`."""
+        """Poll the brokers once and keep the results of up to 64, known ones first; record errors for `troubles`."""
         try:
             states = await self._cluster.admin.brokers.list()
         except CometError as error:

@@ -153,7 +153,7 @@ async def show_new_topic(request: PageRequest) -> Response:
 
 
 async def show_topic(request: PageRequest) -> Response:
-    """Return the HTML page of one topic: queues, settings, groups; with forms for admins if it has users' messages."""
+    """Return the HTML page of a topic: queues, settings, groups; with forms for admins if it is for users' messages."""
     name = needed(request.fields, "name", "topic")
     topics = request.admin.topics
     configs, stats, kinds, groups = await asyncio.gather(

@@ -53,7 +53,7 @@ def run(spark: SparkSession, options: SqlOptions) -> Report:
 
 
 def _views(topics: str) -> dict[str, str]:
-    """Return each view's topics, separated by commas, by its name; SettingsError if two views would have one name."""
+    """Return the topics of each view, separated by commas, by its name; SettingsError if two views would share one."""
     views = {"messages": ",".join(dict.fromkeys(words(topics)))}
     for topic in words(topics):
         view = _NO_NAME.sub("_", topic)

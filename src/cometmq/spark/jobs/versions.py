@@ -185,7 +185,7 @@ class NewestByKey:
     def _make_version(
         self, changes: DataFrame, waiting: Sequence[str], name: str
     ) -> dict[str, int]:
-        """Write a version from the last one, pending and new changes; list and keep it, and return its counts."""
+        """Write a version from the last one, pending and new changes; make it the newest, and return its counts."""
         newest = self._reduced(self._all_rows(changes, waiting)).persist()
         if self._is_there(name):
             # A repeated micro-batch overwrites its version, so readers must not be directed to it meanwhile.

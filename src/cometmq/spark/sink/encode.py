@@ -146,7 +146,7 @@ def _delays(
 def _property_blocks(
     batch: pa.RecordBatch, columns: SinkColumns, parts: list[pa.Array]
 ) -> pa.Array:
-    """Encode each row's properties: `parts`, its map `properties` without reserved names, tags, keys, sharding key."""
+    """Encode each row's properties: `parts`, tags, keys, sharding key, and its `properties` without reserved ones."""
     if columns.has("properties"):
         parts = [*parts, _map_entries(_column(batch, columns, "properties", None))]
     for meaning, name in (

@@ -109,7 +109,10 @@ class RangePuller:
     def _asked_ahead(
         self, ranges: Sequence[PlannedRange]
     ) -> Iterator[tuple[PlannedRange, RawPull | None]]:
-        """Yield each range with its first answer, requested for up to 16 ranges at once; None on error or if alone."""
+        """Yield each range with its first pull answer, requested for up to 16 ranges at once.
+
+        The answer is None after an error, and for a range that is alone in its group of 16: it is pulled later.
+        """
         for at in range(0, len(ranges), AHEAD_RANGES):
             some = ranges[at : at + AHEAD_RANGES]
             first: Sequence[RawPull | None] = [None]

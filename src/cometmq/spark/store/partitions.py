@@ -96,7 +96,7 @@ def living_queues(settings: StoreReadSettings) -> "KnownQueues | None":
 
 
 def _known_queues(folder: StoreFolder, levels_ms: tuple[int, ...]) -> "KnownQueues | None":
-    """Return the store's queues from their files, or else from the log; None if records of the log contradict."""
+    """Return the store's queues from their files, or else from the log; None if its records contradict each other."""
     from cometmq.offline.folder_queues import known_queues_in
     from cometmq.offline.rebuild import logged_queues
 
