@@ -129,7 +129,7 @@ def _rounds(options: ArchiveOptions) -> _Rounds:
 def _archive_new(
     spark: SparkSession, run: Run, options: ArchiveOptions, folder: StoreFolder
 ) -> list[str]:
-    """Archive the records added since the last round, or the range of a killed round; return the findings as texts."""
+    """Archive the records that the archive lacks, or only the range of a killed round; return the findings as texts."""
     rules = _rules(options)
     config = kernel.read_config(folder)
     splits = _splits(folder, run, options, rules)
