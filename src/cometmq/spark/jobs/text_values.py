@@ -95,7 +95,7 @@ def _integer(kind: t.DataType) -> Convert:
 
 
 def _floating(kind: t.DataType) -> Convert:
-    """Return a converter to DOUBLE or FLOAT, which may round; a number without fraction and exponent must stay exact."""
+    """Return a converter to DOUBLE or FLOAT, which may round; numbers without fraction and exponent must stay exact."""
 
     def convert(value: Any) -> float:
         found = _NUMBER.fullmatch(value) if type(value) is Number else None
