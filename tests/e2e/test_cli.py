@@ -4,6 +4,7 @@ import platform
 import re
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -324,6 +325,28 @@ def test_a_nameserver_that_is_not_there_is_named(command: tuple[str, ...]) -> No
     assert error.startswith("error: ")
     assert error.count("\n") == 1
     assert address in error
+
+
+@pytest.mark.parametrize("command", [("topic", "list"), ("cluster", "list", "--watch")])
+def test_a_list_that_is_interrupted_before_its_output_is_no_empty_list(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with Running(tmp_path, *command, nameserver=address) as listing:
+            peer, _ = silent.accept()
+            with peer:
+                peer.recv(1)  # It has asked.
+                assert listing.end() == 3
+            assert listing.out.read_text() == ""
+            assert listing.err.read_text() == "error: interrupted\n"
+
+
+def test_ctrl_c_is_the_normal_end_of_a_watch(cluster: Embedded, tmp_path: Path) -> None:
+    command = ("cluster", "list", "--watch")
+    with Running(tmp_path, *command, nameserver=cluster.nameserver) as watch:
+        watch.wait_for("broker-a")
+        assert watch.end() == 0
 
 
 @pytest.mark.parametrize(

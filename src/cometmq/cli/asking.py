@@ -214,10 +214,10 @@ def ask(nameserver: str, work: Callable[[Clients], Awaitable[Result]]) -> Result
 def _ask_again(nameserver: str, look: Callable[[Clients], Awaitable[bool]]) -> bool:
     """Run `look`, and again 2 s after each run, until Ctrl-C or SIGTERM; return the last result.
 
-    The first run must succeed. A later NetError, BrokerNotFound or BrokerRefused, as in a broker's restart, is printed
+    The first run must succeed; Ctrl-C or SIGTERM before its end raises KeyboardInterrupt. A later NetError, BrokerNotFound or BrokerRefused, as in a broker's restart, is printed
     (a repeated one once), and `look` is retried; other errors are raised.
     """
-    last = False
+    last: bool | None = None
 
     async def work(clients: Clients) -> None:
         nonlocal last
@@ -235,6 +235,8 @@ def _ask_again(nameserver: str, look: Callable[[Clients], Awaitable[bool]]) -> b
                 said = ""
 
     _until_stopped(nameserver, work)
+    if last is None:
+        raise KeyboardInterrupt
     return last
 
 
