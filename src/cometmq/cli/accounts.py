@@ -44,7 +44,7 @@ async def users(clients: Clients) -> Shown:
     """Show users, and the brokers that have each of them with these values."""
     from cometmq.admin import UserLine
 
-    report = await _report(clients)
+    report = await _report(clients, with_policies=False)
     return table(UserLine._fields, report.users, "There are no users.")
 
 
@@ -59,9 +59,8 @@ async def policies(
     """Show the entries of users' policies, and the brokers that have each of them."""
     from cometmq.admin import EntryLine
 
-    report = await _report(clients)
-    lines = [each for each in report.entries if user in (None, each.user)]
-    return table(EntryLine._fields, lines, "There are no policies.")
+    report = await _report(clients, with_users=False, policies_of=user)
+    return table(EntryLine._fields, report.entries, "There are no policies.")
 
 
 @acl.command()
@@ -160,7 +159,7 @@ async def check_right(
 ) -> Shown:
     """Show, by the policies that each broker reports, whether a user may send a request, and why; status 1 if one refuses it."""
     access = asked_access(code, resource)
-    report = await _report(clients)
+    report = await _report(clients, policies_of=user)
     found = [
         {"broker": broker, **decided(user, access, source, broker, report)}
         for broker in report.brokers
@@ -176,15 +175,15 @@ async def check_right(
     return Shown(found, show, is_finding=not all(each["allowed"] for each in found))
 
 
-async def _report(clients: Clients) -> "AccountsReport":
-    """Return the users of all brokers; print failures on stderr, but raise one if no broker reports any.
+async def _report(clients: Clients, **wanted: Any) -> "AccountsReport":
+    """Return what is wanted of `users.list`; print failures on stderr, but raise one if no broker answers.
 
     Also names the brokers that left: they may have other users.
     """
     note_absent(await clients.admin.brokers.missing())
-    report = await clients.admin.users.list()
+    report = await clients.admin.users.list(**wanted)
     for name, error in report.refusals.items():
-        if not (report.users or report.brokers):
+        if not report.brokers:
             raise error
         print_error(f"{name}: {error}")
     return report

@@ -53,7 +53,7 @@ class EntryLine(NamedTuple):
 
 
 class AccountsReport(NamedTuple):
-    """The users and policies of all brokers that answer.
+    """The users and policies of all brokers that answer, as far as they were queried.
 
     Attributes:
         users: Users; one that brokers describe differently occurs several times.
@@ -196,16 +196,34 @@ class AsyncUserAdmin(AsyncNoun):
         """Change a user's password, userType or userStatus at every registered broker; raise CometError if some fail."""
         return await self._all(lambda address: self._api.update(address, name, dict(values)))
 
-    async def list(self) -> AccountsReport:
+    async def list(
+        self,
+        *,
+        with_users: bool = True,
+        with_policies: bool = True,
+        policies_of: str | None = None,
+    ) -> AccountsReport:
         """Return the users and policies of the registered brokers that answer, and the errors of the others.
 
-        Raises SettingsError if a broker's policy is malformed, and other CometErrors if no nameserver can be queried.
+        Args:
+            with_users: Whether users are queried.
+            with_policies: Whether policies are queried; if users are, too, not before a broker returned these.
+            policies_of: Only policies of this user; those of others may be malformed. None: of all users.
+
+        Raises:
+            SettingsError: A broker's policy is malformed.
+            CometError: No nameserver can be queried.
         """
-        users, refusals = _told(await self._each_member(self._api.users))
-        policies, more = _told(await self._each_member(self._api.policies) if users else {})
-        return AccountsReport(
-            user_lines(users), entry_lines(policies), {**more, **refusals}, tuple(policies)
-        )
+        users, refusals = _told(await self._each_member(self._api.users) if with_users else {})
+        is_next = with_policies and (bool(users) or not with_users)
+        policies, more = _told(await self._each_member(self._api.policies) if is_next else {})
+        wanted = {
+            broker: {name: each for name, each in told.items() if policies_of in (None, name)}
+            for broker, told in policies.items()
+        }
+        refusals = {**more, **refusals}
+        brokers = tuple(each for each in {**users, **policies} if each not in refusals)
+        return AccountsReport(user_lines(users), entry_lines(wanted), refusals, brokers)
 
 
 def _told(

@@ -74,9 +74,27 @@ class UserAdmin(BlockingNoun[AsyncUserAdmin]):
         """Change a user's password, userType or userStatus at every registered broker; raise CometError if some fail."""
         return self._portal.call(self._client.set, name, values)
 
-    def list(self) -> AccountsReport:
+    def list(
+        self,
+        *,
+        with_users: bool = True,
+        with_policies: bool = True,
+        policies_of: str | None = None,
+    ) -> AccountsReport:
         """Return the users and policies of the registered brokers that answer, and the errors of the others.
 
-        Raises SettingsError if a broker's policy is malformed, and other CometErrors if no nameserver can be queried.
+        Args:
+            with_users: Whether users are queried.
+            with_policies: Whether policies are queried; if users are, too, not before a broker returned these.
+            policies_of: Only policies of this user; those of others may be malformed. None: of all users.
+
+        Raises:
+            SettingsError: A broker's policy is malformed.
+            CometError: No nameserver can be queried.
         """
-        return self._portal.call(self._client.list)
+        return self._portal.call(
+            self._client.list,
+            with_users=with_users,
+            with_policies=with_policies,
+            policies_of=policies_of,
+        )
