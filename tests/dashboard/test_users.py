@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from cometmq import Admin, AsyncAdmin, ClientSettings, Credentials
+from cometmq import (
+    Admin,
+    AsyncAdmin,
+    ClientSettings,
+    Credentials,
+    Message,
+    Producer,
+    ProducerSettings,
+)
 from cometmq.model.errors import BrokerRefused
 from tests.dashboard.conftest import ROOT, auth_cluster
 from tests.dashboard.test_actions import seen_in
@@ -219,6 +228,36 @@ def test_the_pages_are_well_and_leave_their_pictures(trusted, chief):
             context.close()
             tab.is_well()
     assert "What browsers reported" not in text_of(chief.get("/audit"))
+
+
+def test_dead_letters_that_a_user_may_not_read_are_unknown_and_the_others_are_shown(
+    chief, trusted, users_nameserver
+):
+    with Admin(users_nameserver, settings=ClientSettings(credentials=ROOT)) as admin:
+        for group in ("open", "secret"):
+            admin.topics.create(f"%DLQ%{group}", queues=1)
+    signed = ProducerSettings(credentials=ROOT, send_timeout_ms=30_000)
+    with Producer(users_nameserver, settings=signed) as producer:
+        for group in ("open", "secret"):
+            producer.send(Message(f"%DLQ%{group}", b"x"))
+    create(chief, "clerk")
+    for resource, decision in {
+        "Topic:*": "Allow",
+        "Cluster:*": "Allow",
+        "Topic:%DLQ%secret": "Deny",
+    }.items():
+        fields = {"resource": resource, "decision": decision, "do_Get": "1"}
+        assert chief.post("/user/policy", name="clerk", **fields).status_code == 200
+    visitor = Visitor(trusted).log_in("clerk", SECRET)
+    try:
+        page = visitor.get("/dead")
+        assert page.status_code == 200, text_of(page)
+        said = text_of(page)
+        assert re.search(r" open 1 \d{4}-", said), said
+        assert " secret unknown " in said
+        assert "Incomplete: %DLQ%secret cannot be read: " in said
+    finally:
+        visitor.close()
 
 
 async def change_user(nameserver: str, *, is_made: bool) -> None:

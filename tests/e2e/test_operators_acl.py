@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from cometmq import Admin, ClientSettings, Credentials, Message, Producer, ProducerSettings
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import RequestCode
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from tests.e2e.test_operators_doctor import script
 from tests.support import json_tables, processes
 from tests.support.accounts import ADMIN, NO_SLAVES, guarded_cluster
 from tests.support.command_line import COMETMQ, environment, run
+from tests.support.scripted import Scripted
 
 ROOT = ("root", "canary-root-password")
 
@@ -120,6 +130,135 @@ def test_what_is_wrong_is_said_and_changes_nothing(
     done = acl(cluster, *arguments, status=status)
     assert says in done.stderr.decode()
     assert b"canary" not in done.stderr
+
+
+def policies_of(user: str, action: str) -> bytes:
+    """What a broker answers that has one entry of one user."""
+    entry = {"resource": "Topic:orders", "actions": [action], "decision": "Allow"}
+    policies = [{"policyType": "Custom", "entries": [entry]}]
+    return orjson.dumps([{"subject": f"User:{user}", "policies": policies}])
+
+
+ENTRY, MALFORMED = policies_of("alice", "Get"), policies_of("bob", "Fly")
+ALICE = b'[{"username": "alice", "userType": "Normal", "userStatus": "enable"}]'
+# What two brokers answer about users and policies; None: they refuse it.
+USERS, POLICIES = RequestCode.AUTH_LIST_USER, RequestCode.AUTH_LIST_ACL
+TEST = ("test", "alice", "10", "Topic:orders")
+
+
+@pytest.mark.parametrize(
+    ("command", "one", "two", "status", "lines", "error"),
+    [
+        (("users",), (ALICE, None), (ALICE, None), 0, 1, ""),
+        (("users",), (ALICE, None), (None, None), 0, 1, "error: two:0: "),
+        (("users",), (None, None), (None, None), 3, 0, "error: "),
+        (("policies",), (None, ENTRY), (None, ENTRY), 0, 1, ""),
+        (("policies",), (ALICE, None), (ALICE, None), 3, 0, "error: "),
+        (("policies", "alice"), (None, ENTRY), (None, MALFORMED), 0, 1, ""),
+        (("policies",), (None, MALFORMED), (None, ENTRY), 2, 0, "error: "),
+        (TEST, (ALICE, ENTRY), (None, ENTRY), 1, 1, "error: two:0: "),
+        (TEST, (ALICE, ENTRY), (ALICE, MALFORMED), 1, 2, ""),
+        (TEST, (ALICE, None), (ALICE, None), 3, 0, "error: "),
+    ],
+)
+async def test_only_what_is_shown_is_asked_for_and_what_is_refused_is_said(
+    command: tuple[str, ...],
+    one: tuple[bytes | None, bytes | None],
+    two: tuple[bytes | None, bytes | None],
+    status: int,
+    lines: int,
+    error: str,
+) -> None:
+    async with Scripted() as names, Scripted() as first, Scripted() as second:
+        script(names, one=first, two=second)
+        for broker, answers in ((first, one), (second, two)):
+            for code, body in zip((USERS, POLICIES), answers, strict=True):
+                if body is not None:
+                    broker.scripts[code] = partial(answered, body)
+        done = await asyncio.to_thread(run, "acl", *command, "--json", nameserver=names.address)
+    said = done.stderr.decode()
+    assert done.returncode == status, said
+    assert len(orjson.loads(done.stdout or b"[]")) == lines
+    assert said.startswith(error)
+    assert said.count("\n") == bool(error)
+
+
+def answered(body: bytes, _command: Command, _peer: Peer) -> Answer:
+    return Answer(body=body)
+
+
+CLERK = ("clerk", "canary-clerk-password")
+
+
+@pytest.fixture(scope="module")
+def clerk(cluster: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The credentials of a user who may read everything but the dead letters of the group "secret"."""
+    names, _ = cluster
+    settings = ClientSettings(credentials=Credentials(*ROOT))
+    with Admin(names, settings=settings) as admin:
+        for topic in ("%DLQ%open", "%DLQ%secret"):
+            admin.topics.create(topic, queues=1)
+        admin.users.create(*CLERK, is_super=False)
+        for resource in ("Topic:*", "Group:*", "Cluster:*"):
+            admin.users.put_entry("clerk", resource, ["Get", "List"], [], is_allowed=True)
+        admin.users.put_entry("clerk", "Topic:%DLQ%secret", ["Get"], [], is_allowed=False)
+    signed = ProducerSettings(credentials=Credentials(*ROOT), send_timeout_ms=30_000)
+    with Producer(names, settings=signed) as producer:
+        for topic in ("%DLQ%open", "%DLQ%secret"):
+            producer.send(Message(topic, b"x"))
+    file = tmp_path_factory.mktemp("clerk") / "clerk.yml"
+    file.write_text("accessKey: {}\nsecretKey: {}\n".format(*CLERK))
+    file.chmod(0o600)
+    return file
+
+
+def test_dead_letters_that_may_not_be_read_are_unknown_and_the_others_are_listed(
+    cluster: tuple[str, Path], clerk: Path
+) -> None:
+    names, root = cluster
+    whole = run("dlq", "list", "--json", nameserver=names, credentials=root)
+    assert whole.returncode == 0, whole.stderr
+    assert [each["letters"] for each in orjson.loads(whole.stdout)] == [1, 1]
+    partly = run("dlq", "list", "--json", nameserver=names, credentials=clerk)
+    assert partly.returncode == 1, partly.stderr
+    readable, unread = orjson.loads(partly.stdout)
+    assert (readable["group"], readable["letters"], readable["letters_unknown"]) == ("open", 1, [])  # fmt: skip
+    assert (unread["group"], unread["letters"]) == ("secret", 0)
+    assert unread["letters_unknown"] == [reason_of(partly)]
+    shown = run("dlq", "list", nameserver=names, credentials=clerk).stdout.decode()
+    assert re.search(r"^secret +unknown", shown, re.MULTILINE)
+
+
+def test_topics_that_may_not_be_read_are_unknown_and_the_others_are_listed(
+    cluster: tuple[str, Path], clerk: Path
+) -> None:
+    listed = run("topic", "list", "--json", nameserver=cluster[0], credentials=clerk)
+    assert listed.returncode == 1, listed.stderr
+    rows = {each["topic"]: each for each in orjson.loads(listed.stdout)}
+    assert rows["%DLQ%open"]["messages"] == 1
+    assert rows["%DLQ%secret"]["messages_unknown"] == [reason_of(listed)]
+
+
+def reason_of(done: subprocess.CompletedProcess[bytes]) -> str:
+    """The one error that a command prints, about the topic that the clerk may not read."""
+    said = done.stderr.decode()
+    assert said.startswith("error: %DLQ%secret cannot be read: ")
+    assert said.count("\n") == 1, said
+    return said.removeprefix("error: ").strip()
+
+
+def test_programs_and_the_doctor_are_told_which_dead_letters_may_not_be_read(
+    cluster: tuple[str, Path], clerk: Path
+) -> None:
+    settings = ClientSettings(credentials=Credentials(*CLERK))
+    with Admin(cluster[0], settings=settings) as admin:
+        waiting = {each.group: each for each in admin.dead_letters.waiting()}
+        found = admin.health.check()
+    assert {name: str(each.total) for name, each in waiting.items()} == {"open": "1", "secret": "unknown"}  # fmt: skip
+    [reason] = waiting["secret"].uncounted
+    assert reason.startswith("%DLQ%secret cannot be read: ")
+    assert [each.subject for each in found if each.check == "letters"] == ["open"]
+    assert [each.text for each in found if each.check == "asking"] == [reason]
 
 
 def test_the_doctor_and_the_brokers_log_tell_of_a_nameserver_that_asks_for_no_signature(

@@ -29,7 +29,7 @@ from cometmq.cli.options import (
     ShownMax,
     read_time,
 )
-from cometmq.cli.output import message_line, note, note_absent, notes, screen
+from cometmq.cli.output import message_line, note, note_absent, notes, print_errors, screen
 from cometmq.model.errors import SettingsError
 from cometmq.model.exit_status import ExitStatus
 from cometmq.model.message import StoredMessage
@@ -115,14 +115,21 @@ class DeadLetterStatsLine(NamedTuple):
 @letters.command("list")
 @watches
 async def list_letters(clients: Clients) -> Shown:
-    """Show groups that have dead letters, how many, and the time of the last one; status 1 when a broker is missing."""
+    """Show groups that have dead letters, how many, and the time of the last one; status 1 when some cannot be read."""
     counts = await clients.admin.dead_letters.list()
     lines = [
         DeadLetterLine(each.group, each.letters, list(each.unknown), each.last_ms or None)
         for each in counts
     ]
     absent = chain(await missing_with(clients), *(each.absent for each in counts))
-    return table(DeadLetterLine._fields, lines, "No group has dead letters.", absent)
+    is_unread = print_errors(chain(*(each.uncounted for each in counts)))
+    return table(
+        DeadLetterLine._fields,
+        lines,
+        "No group has dead letters.",
+        absent,
+        is_finding=is_unread,
+    )
 
 
 @letters.command()

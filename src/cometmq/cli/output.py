@@ -62,6 +62,14 @@ def print_error(text: str) -> None:
     notes().print(line)
 
 
+def print_errors(texts: Iterable[str]) -> bool:
+    """Print to stderr each of these errors, about items that a list shows as unknown; return whether there is one."""
+    found = list(texts)
+    for each in found:
+        print_error(each)
+    return bool(found)
+
+
 def print_json(value: object) -> None:
     """Print a value to stdout as one line of JSON, and flush so that a reader of a pipe gets it immediately.
 

@@ -1,18 +1,20 @@
 """`cometmq topic`: list, create, describe and delete topics."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from cometmq.cli.asking import Clients, Shown, changes, changes_if_sure, shows, table
 from cometmq.cli.options import AtBroker, TopicName, read_pairs
-from cometmq.cli.output import print_table
+from cometmq.cli.output import print_errors, print_table
+from cometmq.model.errors import BrokerRefused, CodecError
 from cometmq.model.flags import is_readable, is_writable
 from cometmq.model.text import plural
 
 if TYPE_CHECKING:
-    from cometmq.admin import TopicConfig, TopicState
+    from cometmq.admin import AbsentBroker, TopicConfig, TopicState
 
 Queues = Annotated[
     int | None, typer.Option(min=1, help="Number of queues on each broker; 8 for a new topic.")
@@ -77,22 +79,34 @@ async def list_topics(
     *,
     all_: Annotated[bool, typer.Option("--all", help="Also list system topics.")] = False,
 ) -> Shown:
-    """Show topics, their queues and how many messages they hold; status 1 when data of a broker is missing."""
+    """Show topics, their queues and how many messages they hold; status 1 when some cannot be read."""
     missing = await clients.admin.brokers.missing()
     names = [
         name
         for name, kind in (await clients.admin.topics.kinds()).items()
         if all_ or kind in ("messages", "dead letters")
     ]
-    states = await asyncio.gather(
-        *(clients.admin.topics.bounds(name, missing) for name in names)
-    )
+    states = await asyncio.gather(*(_bounds(clients, name, missing) for name in names))
+    is_unread = print_errors(reason for state in states for reason in state.uncounted)
     return table(
         TopicLine._fields,
         [_line(name, state) for name, state in zip(names, states, strict=True)],
         "There are no topics. The first message sent to a topic creates it.",
         [*missing, *(each for state in states for each in state.absent)],
+        is_finding=is_unread,
     )
+
+
+async def _bounds(
+    clients: Clients, topic: str, missing: "Sequence[AbsentBroker]"
+) -> "TopicState":
+    """Return the offsets of a topic's queues, or only the reason why the topic cannot be read."""
+    from cometmq.admin import TopicState
+
+    try:
+        return await clients.admin.topics.bounds(topic, missing)
+    except (BrokerRefused, CodecError) as error:
+        return TopicState({}, uncounted=(f"{topic} cannot be read: {error}",))
 
 
 @topics.command()

@@ -179,6 +179,7 @@ class AsyncDeadLetterAdmin(AsyncNoun):
         """Return the number of dead letters that no program has sent again, for each group that has any, sorted by name.
 
         Of a group with more than 10,000 dead letters replayed ones count, too: the ledger of its replays is not read.
+        Groups whose dead letters cannot be read are returned, too, with the reason in `uncounted`.
         """
         topics = set(await self._live.nameserver_api.topics())
         states = await self._states()
@@ -199,7 +200,7 @@ class AsyncDeadLetterAdmin(AsyncNoun):
                 count = count._replace(letters=count.letters - replayed)
                 if replayed:
                     first_ms = 0  # The first letter may be a replayed one.
-            if count.letters > 0:
+            if count.letters > 0 or count.uncounted:
                 found.append(count._replace(first_ms=max(first_ms, 0)))
         return self._own_counts(found)
 
@@ -223,7 +224,7 @@ class AsyncDeadLetterAdmin(AsyncNoun):
         return count
 
     async def _states(self) -> dict[str, TopicState]:
-        """Return the state of each group's dead-letter topic, sorted by group; it is empty if none of its brokers answers."""
+        """Return the state of each group's dead-letter topic, sorted by group; it is empty if the topic cannot be read."""
         missing = await missing_brokers(self._live)
         away = {topic for broker in missing for topic in broker.queues or ()}
         known = await self._live.nameserver_api.topics()
@@ -240,7 +241,7 @@ class AsyncDeadLetterAdmin(AsyncNoun):
             elif isinstance(answer, TopicState):
                 states[group] = answer
             elif not isinstance(answer, TopicNotFound):  # That one was deleted meanwhile.
-                raise answer
+                states[group] = TopicState({}, uncounted=(f"{topic} cannot be read: {answer}",))
         return states
 
     def _own_counts(self, counts: Sequence[DeadLetterCount]) -> list[DeadLetterCount]:
@@ -252,14 +253,17 @@ class AsyncDeadLetterAdmin(AsyncNoun):
     async def list(self) -> list[DeadLetterCount]:
         """Return the number of dead letters of each group that has any, sorted by name; requires an administrator's rights.
 
-        Brokers that do not answer or have left are named by the counts that lack them.
+        Brokers that do not answer or have left are named by the counts that lack them. Groups whose dead letters cannot be
+        read are returned, too, with the reason in `uncounted`.
         """
         found = [_count(group, state) for group, state in (await self._states()).items()]
-        return self._own_counts([each for each in found if each.letters or each.absent])
+        return self._own_counts([each for each in found if each.letters or each.unknown])
 
 
 def _count(group: str, state: TopicState) -> DeadLetterCount:
-    return DeadLetterCount(group, state.messages.known, state.last_ms, state.absent)
+    return DeadLetterCount(
+        group, state.messages.known, state.last_ms, state.absent, uncounted=state.uncounted
+    )
 
 
 def _ignore(_text: str) -> None:

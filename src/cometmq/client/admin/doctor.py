@@ -189,10 +189,13 @@ class Doctor:
 
     async def _letters(self) -> list[DeadLetterCount]:
         try:
-            return await self._dead_letters.waiting()
+            counts = await self._dead_letters.waiting()
         except CometError as error:
             self._unknown.append(("dead letters", f"they cannot be counted: {error}"))
             return []
+        for each in counts:
+            self._unknown += [("dead letters", reason) for reason in each.uncounted]
+        return [each for each in counts if each.letters]
 
     async def _perms(
         self, masters: Mapping[str, str], brokers: Sequence[BrokerState]

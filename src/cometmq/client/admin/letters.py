@@ -24,6 +24,7 @@ class DeadLetterCount(NamedTuple):
         last_ms: Store time of the latest one, ms since 1970; 0 if unknown.
         absent: Brokers that may have more of them but do not answer or have left.
         first_ms: Store time of the first one, ms since 1970; 0 if unknown or not queried.
+        uncounted: Other reasons why there may be more, for example that the user may not read them.
     """
 
     group: str
@@ -31,6 +32,7 @@ class DeadLetterCount(NamedTuple):
     last_ms: int
     absent: tuple[AbsentBroker, ...] = ()
     first_ms: int = 0
+    uncounted: tuple[str, ...] = ()
 
     @property
     def total(self) -> Total:
@@ -39,8 +41,8 @@ class DeadLetterCount(NamedTuple):
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Reasons why there may be more: the brokers in `absent`."""
-        return tuple(map(str, self.absent))
+        """Reasons why there may be more: those in `uncounted`, and the brokers in `absent`."""
+        return (*self.uncounted, *map(str, self.absent))
 
 
 class DeadLetterFilter(NamedTuple):

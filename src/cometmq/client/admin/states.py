@@ -131,12 +131,14 @@ class TopicState:
         put_rate: Number of messages stored per second; 0 if not queried or not reported.
         routed: Queues and permissions by broker, according to the topic's route.
         absent: Brokers that may have more queues of it but cannot be queried.
+        uncounted: Other reasons why messages are not counted.
     """
 
     queues: Mapping[MessageQueue, QueueBounds]
     put_rate: float = 0.0
     routed: tuple[QueueData, ...] = ()
     absent: tuple[AbsentBroker, ...] = ()
+    uncounted: tuple[str, ...] = ()
 
     @property
     def last_ms(self) -> int:
@@ -145,9 +147,9 @@ class TopicState:
 
     @property
     def messages(self) -> Total:
-        """The number of messages in `queues`, as a `Total` whose reasons name the brokers that are not counted."""
+        """The number of messages in `queues`, as a `Total` with the reasons why it may be larger."""
         held = sum(each.message_count for each in self.queues.values())
-        return Total(held, tuple(map(str, self.absent)))
+        return Total(held, (*self.uncounted, *map(str, self.absent)))
 
 
 class ProducerState(NamedTuple):

@@ -108,12 +108,14 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
         """Return the number of dead letters that no program has sent again, for each group that has any, sorted by name.
 
         Of a group with more than 10,000 dead letters replayed ones count, too: the ledger of its replays is not read.
+        Groups whose dead letters cannot be read are returned, too, with the reason in `uncounted`.
         """
         return self._portal.call(self._client.waiting)
 
     def list(self) -> list[DeadLetterCount]:
         """Return the number of dead letters of each group that has any, sorted by name; requires an administrator's rights.
 
-        Brokers that do not answer or have left are named by the counts that lack them.
+        Brokers that do not answer or have left are named by the counts that lack them. Groups whose dead letters cannot be
+        read are returned, too, with the reason in `uncounted`.
         """
         return self._portal.call(self._client.list)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import AsyncIterator, Sequence
+from itertools import chain
 
 from starlette.responses import Response, StreamingResponse
 
@@ -29,12 +30,13 @@ async def show_groups(request: PageRequest) -> Response:
     """Return an HTML page with up to 50 of the groups that have dead letters, each with its number of dead letters."""
     counts = await request.admin.dead_letters.list()
     missing = await request.admin.brokers.missing()
+    part = table_page(counts, page_of(request.fields), rows=_GROUPS_A_PAGE)
     return request.page(
         "dead.html",
         "Dead letters",
         section="dead",
-        part=table_page(counts, page_of(request.fields), rows=_GROUPS_A_PAGE),
-        absent=[str(each) for each in missing],
+        part=part,
+        absent=[*map(str, missing), *chain(*(each.uncounted for each in part.rows))],
     )
 
 
