@@ -269,7 +269,7 @@ def test_ctrl_c_ends_consume_in_order(cluster: Embedded, topic: str, tmp_path: P
 def test_a_topic_is_created_described_listed_and_deleted(cluster: Embedded, topic: str) -> None:
     output("topic", "create", topic, "--queues", "3", cluster=cluster)
     output("send", topic, "one", "--queue", "2", cluster=cluster)
-    [described] = json_lines("topic", "describe", topic, cluster=cluster)
+    [described] = json_lines("topic", "show", topic, cluster=cluster)
     queues = described["queues"]
     assert isinstance(queues, list)
     assert [(each["queue"], each["first"], each["next"]) for each in queues] == [
@@ -295,7 +295,7 @@ def test_tables_hold_long_names_whole_even_in_a_pipe(cluster: Embedded) -> None:
     ("arguments", "said"),
     [
         (("tail", "not-there"), "not-there"),
-        (("topic", "describe", "not-there"), "not-there"),
+        (("topic", "show", "not-there"), "not-there"),
         (("send", "a/b", "x"), "a/b"),
         (("send", "orders", "x", "--property", "UNIQ_KEY=1"), "UNIQ_KEY"),
         (("consume", "orders", "--group", "a b"), "a b"),

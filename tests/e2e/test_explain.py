@@ -240,8 +240,10 @@ def test_members_at_odds_are_shown(cluster, topic, group):
         consumer(cluster, group, topic, expression=Tag("a")),
         consumer(cluster, group, topic, expression=Tag("b")),
     ):
-        status, table = looked(cluster, "conflicts", "--group", group)
-        told = orjson.loads(looked(cluster, "conflicts", "--group", group, "--json")[1])
+        status, table = looked(cluster, "group", "conflicts", "--group", group)
+        told = orjson.loads(
+            looked(cluster, "group", "conflicts", "--group", group, "--json")[1]
+        )
     assert status == 1
     assert f"CLUSTERING {topic}: a".encode() in table
     assert f"CLUSTERING {topic}: b".encode() in table

@@ -120,13 +120,13 @@ def check_without_a_broker(world: LagWorld, folder: Path) -> None:
 def check_that_each_list_names_it(world: LagWorld) -> None:
     for arguments in (
         ("cluster", "replicas"),
-        ("topic", "describe", TOPIC),
+        ("topic", "show", TOPIC),
         ("topic", "queues", TOPIC),
         ("topic", "perm", TOPIC),
         ("message", "delayed"),
         ("message", "find", TOPIC, "--key", "none"),
         ("transactions", "discarded"),
-        ("conflicts",),
+        ("group", "conflicts"),
         ("dlq", "list"),
     ):
         done = run(*arguments, nameserver=world.names)

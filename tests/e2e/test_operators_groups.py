@@ -188,7 +188,7 @@ def test_a_file_that_is_no_export_is_refused(
         "offset reset bilings orders --to earliest --yes",
         "offset reset bilings orders --to-offset 0 --dry-run",
         "offset skip bilings orders --yes",
-        "conflicts --group bilings",
+        "group conflicts --group bilings",
     ],
 )
 def test_a_misspelt_group_is_an_error(cluster: Embedded, command: str) -> None:

@@ -157,3 +157,51 @@ def test_a_group_keeps_what_its_form_or_command_does_not_name(
     assert admin.groups.configs()["billing"].attributes == {"priority.factor": "7"}
     admin.groups.set("billing", {"attributes": {"other": "1"}})
     assert admin.groups.configs()["billing"].attributes == {"other": "1"}
+
+
+def test_a_group_is_created_and_changed_at_one_broker_or_in_one_cluster(
+    nameserver: str, admin: Admin
+) -> None:
+    def group(*arguments: str, status: int = 0) -> str:
+        done = run("group", *arguments, nameserver=nameserver)
+        assert done.returncode == status, done.stderr.decode()
+        return done.stderr.decode()
+
+    def enabled() -> list[bool | None]:
+        found = [admin.groups.configs(broker=broker).get("one") for broker in BROKERS]
+        return [None if each is None else each.consume_enabled for each in found]
+
+    group("create", "one", "--broker", "broker-b")
+    assert enabled() == [None, True]
+    assert "group one exists" in group("create", "one", "--broker", "broker-b", status=2)
+    group("create", "one", "--broker", "broker-a")
+    assert "broker-a" in group("set", "one", "--no-consume", "--broker", "broker-a")
+    assert enabled() == [False, True]
+    group("set", "one", "--no-consume", "--cluster", "DefaultCluster")
+    assert enabled() == [False, False]
+    both = ("--cluster", "DefaultCluster", "--broker", "broker-a")
+    for command in (("create", "two"), ("set", "one", "--consume")):
+        assert "give only one of" in group(*command, *both, status=2)
+    group("set", "one", "--consume", "--broker", "none", status=3)
+    group("set", "one", "--consume", "--cluster", "none", status=3)
+    assert enabled() == [False, False]
+
+
+def test_a_topic_is_deleted_in_one_cluster(nameserver: str, admin: Admin) -> None:
+    admin.topics.create("of_one_cluster", queues=1)
+    done = run(
+        "topic", "delete", "of_one_cluster", "--yes", "--cluster", "none", nameserver=nameserver
+    )
+    assert done.returncode == 3, done.stderr.decode()
+    assert "of_one_cluster" in admin.topics.list()
+    done = run(
+        "topic",
+        "delete",
+        "of_one_cluster",
+        "--yes",
+        "--cluster",
+        "DefaultCluster",
+        nameserver=nameserver,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert "of_one_cluster" not in admin.topics.list()

@@ -380,7 +380,7 @@ def test_14_the_shell_completes_each_topic_and_group(
                 assert whole in offered, f"{name} {parameter.name}"
                 checked.add(name)
     assert {
-        "topic describe",
+        "topic show",
         "topic delete",
         "tail",
         "send",

@@ -90,7 +90,7 @@ def password(user: UserName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> 
 
 
 @acl.command()
-@changes_if_sure("Delete user {user} and the policies of this user?")
+@changes_if_sure("Delete user {user} and the policies of this user?".format)
 async def delete(clients: Clients, user: UserName) -> str:
     """Delete a user and the user's policies at every broker."""
     return _done(f"User {user} is deleted", await clients.admin.users.delete(user))

@@ -125,13 +125,15 @@ def changes(
     return made_command(work, run, *options, _NAMESERVER)
 
 
-def changes_if_sure(question: str) -> Callable[[Callable[..., Awaitable[str]]], Command]:
-    """Make a command as `changes` does that first asks a question, unless --yes is given; "{NAME}" in it is an argument."""
+def changes_if_sure(
+    question: Callable[..., str],
+) -> Callable[[Callable[..., Awaitable[str]]], Command]:
+    """Make a command as `changes` does that first asks a question, made from its arguments, unless --yes is given."""
 
     def run(
         work: Callable[..., Awaitable[str]], nameserver: str, yes: bool, **given: Any
     ) -> None:
-        confirm(question.format(**given), yes=yes)
+        confirm(question(**given), yes=yes)
         note(ask(nameserver, lambda clients: work(clients, **given)))
 
     return lambda work: made_command(work, run, _NAMESERVER, _YES)

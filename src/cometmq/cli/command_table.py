@@ -88,11 +88,6 @@ TABLE: dict[str, Entry] = {
         "Explain why a group has not consumed a message; status 1 if something blocks it, or the message is not found.",
         ("explain:explain",),
     ),
-    "conflicts": Entry(
-        MESSAGES,
-        "Show groups whose members have different subscriptions or the same client id; status 1 if there are any.",
-        ("explain:conflicts",),
-    ),
     "pipeline": Entry(
         MESSAGES,
         "Process many messages with Spark: statistics, replays, tables, mirrors, archives.",
@@ -100,9 +95,9 @@ TABLE: dict[str, Entry] = {
         context=PASSED_ON,
     ),
     "topic": Entry(
-        MESSAGES, "List, create, describe and delete topics.", ("topics:topics", "topic_stats")
+        MESSAGES, "List, show, create and delete topics.", ("topics:topics", "topic_stats")
     ),
-    "group": Entry(MESSAGES, "Show and change consumer groups.", ("groups:groups",)),
+    "group": Entry(MESSAGES, "Show and change consumer groups.", ("groups:groups", "explain")),
     "offset": Entry(
         MESSAGES, "Show and reset offsets of consumer groups.", ("offsets:offsets",)
     ),

@@ -52,9 +52,14 @@ async def _brokers(admin: "AsyncAdmin", _: Mapping[str, Any]) -> Iterable[str]:
     return (await admin.brokers.cluster()).brokers
 
 
+async def _clusters(admin: "AsyncAdmin", _: Mapping[str, Any]) -> Iterable[str]:
+    return (await admin.brokers.cluster()).broker_names
+
+
 topics = _names(lambda admin, _: admin.topics.list())
 groups = _names(lambda admin, _: admin.groups.configs())
 brokers = _names(_brokers)
+clusters = _names(_clusters)
 kv_keys = _names(lambda admin, given: admin.brokers.kv_values(given.get("namespace") or ""))
 
 

@@ -258,7 +258,7 @@ def export_letters(
 
 
 @letters.command()
-@changes_if_sure("Delete all dead letters of group {group}?")
+@changes_if_sure("Delete all dead letters of group {group}?".format)
 async def purge(clients: Clients, group: GroupName) -> str:
     """Delete all dead letters of a group, and the records of their replays."""
     await clients.admin.dead_letters.delete(group)

@@ -1,4 +1,4 @@
-"""`cometmq explain`, `conflicts` and `transactions`: unconsumed messages, conflicts, and discarded half messages."""
+"""`cometmq explain`, `group conflicts` and `transactions`: unconsumed messages, conflicts, and discarded half messages."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cometmq.cli.asking import Clients, Shown, changes, missing_with, shows
+from cometmq.cli.groups import groups
 from cometmq.cli.options import group_option, topic_option
 from cometmq.cli.output import notes, print_message, print_table, screen
 from cometmq.model.message import StoredMessage
@@ -66,6 +67,7 @@ def _explanation_json(found: "Explanation") -> dict[str, object]:
     }
 
 
+@groups.command()
 @shows
 async def conflicts(
     clients: Clients,

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from cometmq.cli.asking import Clients, Shown, ask, changes, table, watches
-from cometmq.cli.options import NAMESERVER_DEFAULT, GroupName, Nameserver, Yes, confirm, keyword
+from cometmq.cli.options import (
+    NAMESERVER_DEFAULT,
+    AtBroker,
+    AtCluster,
+    GroupName,
+    Nameserver,
+    Yes,
+    confirm,
+    keyword,
+    place_text,
+)
 from cometmq.cli.output import (
     language_name,
     note,
@@ -188,26 +198,45 @@ async def show(
 
 @groups.command()
 @_changes_settings
-async def create(clients: Clients, group: GroupName, **settings: Any) -> str:
-    """Create a consumer group at every master; a group that exists at one is an error."""
-    if group in await clients.admin.groups.configs():
+async def create(
+    clients: Clients,
+    group: GroupName,
+    *,
+    broker: AtBroker = None,
+    cluster: AtCluster = None,
+    **settings: Any,
+) -> str:
+    """Create a consumer group at every master, at one broker or in one cluster; a group that exists there is an error."""
+    place = place_text(broker, cluster)
+    groups = clients.admin.groups
+    if group in await groups.configs(cluster=cluster, broker=broker):
         raise typer.BadParameter(
             f"group {printable(group)} exists; cometmq group set changes it",
             param_hint="GROUP",
         )
-    await clients.admin.groups.create(GroupConfig(group, **_given(settings)))
-    return f"Group {group} is created at every broker."
+    config = GroupConfig(group, **_given(settings))
+    await groups.create(config, cluster=cluster, broker=broker)
+    return f"Group {group} is created{place or ' at every broker'}."
 
 
 @groups.command("set")
 @_changes_settings
-async def change(clients: Clients, group: GroupName, **settings: Any) -> str:
-    """Change some settings of a group at every master that has it; the others stay."""
+async def change(
+    clients: Clients,
+    group: GroupName,
+    *,
+    broker: AtBroker = None,
+    cluster: AtCluster = None,
+    **settings: Any,
+) -> str:
+    """Change some settings of a group at every master that has it, at one broker or in one cluster; the others stay."""
+    place_text(broker, cluster)
     if not _given(settings):
         raise typer.BadParameter("name at least one option to change", param_hint="set")
-    await clients.admin.groups.show(group)  # A misspelt group is an error.
-    changed = sorted(await clients.admin.groups.set(group, _given(settings)))
-    return f"Group {group} is changed at {', '.join(changed)}."
+    groups = clients.admin.groups
+    await groups.show(group)  # A misspelt group is an error.
+    changed = await groups.set(group, _given(settings), cluster=cluster, broker=broker)
+    return f"Group {group} is changed at {', '.join(sorted(changed))}."
 
 
 @groups.command()

@@ -83,6 +83,12 @@ BrokerName = Annotated[
 BrokerId = Annotated[
     int, typer.Option("--id", min=0, help="Broker id within its broker group; 0 is the master.")
 ]
+AtBroker = Annotated[
+    str | None, typer.Option(help="Only at this broker.", autocompletion=complete.brokers)
+]
+AtCluster = Annotated[
+    str | None, typer.Option(help="Only in this cluster.", autocompletion=complete.clusters)
+]
 TopicName = Annotated[
     str,
     typer.Argument(
@@ -92,9 +98,6 @@ TopicName = Annotated[
 GroupName = Annotated[
     str,
     typer.Argument(metavar="GROUP", help="The consumer group.", autocompletion=complete.groups),
-]
-AtBroker = Annotated[
-    str | None, typer.Option(help="Only at this broker.", autocompletion=complete.brokers)
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 TopicOption = Annotated[str | None, topic_option("Only this topic.")]
@@ -137,6 +140,20 @@ def confirm(question: str, *, yes: bool) -> None:
     """Ask the user on stderr to confirm an action, unless `yes` is set. Raises typer.Abort if they refuse."""
     if not yes:
         typer.confirm(printable(question), abort=True, err=True)
+
+
+def place_text(broker: str | None, cluster: str | None) -> str:
+    """Return where a change is made: " at BROKER", " in cluster CLUSTER", or "" for everywhere.
+
+    Raises typer.BadParameter if both options are given.
+    """
+    if broker is not None and cluster is not None:
+        raise typer.BadParameter(
+            "give only one of --broker and --cluster", param_hint="--cluster"
+        )
+    if broker is not None:
+        return f" at {broker}"
+    return "" if cluster is None else f" in cluster {cluster}"
 
 
 def read_pairs(pairs: list[str], *, option: str) -> dict[str, str]:

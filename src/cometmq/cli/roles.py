@@ -90,7 +90,7 @@ def _show(plan: "Promotion") -> None:
 
 
 @cluster.command()
-@changes_if_sure("Make the master of {broker} a slave, so that it accepts no messages?")
+@changes_if_sure("Make the master of {broker} a slave, so that it accepts no messages?".format)
 async def demote(
     clients: Clients,
     broker: BrokerName,

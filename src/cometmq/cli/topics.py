@@ -1,4 +1,4 @@
-"""`cometmq topic`: list, create, describe and delete topics."""
+"""`cometmq topic`: list, show, create and delete topics."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, Shown, changes, changes_if_sure, shows, table
-from cometmq.cli.options import AtBroker, TopicName, read_pairs
+from cometmq.cli.asking import Clients, Shown, changes, changes_if_sure, table, watches
+from cometmq.cli.options import AtBroker, AtCluster, TopicName, place_text, read_pairs
 from cometmq.cli.output import print_errors, print_table
 from cometmq.model.errors import BrokerRefused, CodecError
 from cometmq.model.flags import is_readable, is_writable
@@ -73,7 +73,7 @@ class QueueLine(NamedTuple):
 
 
 @topics.command("list")
-@shows
+@watches
 async def list_topics(
     clients: Clients,
     *,
@@ -122,11 +122,10 @@ async def create(
         list[str] | None, typer.Option(metavar="NAME", help="Remove this attribute.")
     ] = None,
     broker: AtBroker = None,
-    cluster: Annotated[str | None, typer.Option(help="Only in this cluster.")] = None,
+    cluster: AtCluster = None,
 ) -> str:
     """Create a topic at every master, or change the given settings of an existing one; the others stay."""
-    if broker is not None and cluster is not None:
-        raise typer.BadParameter("give only one of --broker and --cluster", param_hint="create")
+    place_text(broker, cluster)
     attributes: dict[str, str | None] = dict.fromkeys(no_attribute or ())
     attributes.update(read_pairs(attribute or [], option="--attribute"))
     configs = await clients.admin.topics.create(
@@ -153,8 +152,8 @@ def _queues_text(config: "TopicConfig") -> str:
 
 
 @topics.command()
-@shows
-async def describe(clients: Clients, topic: TopicName) -> Shown:
+@watches
+async def show(clients: Clients, topic: TopicName) -> Shown:
     """Show the readable queues of a topic with their offsets and messages; status 1 when data of a broker is missing."""
     held = await clients.admin.topics.bounds(topic)
     lines = [
@@ -174,13 +173,17 @@ async def describe(clients: Clients, topic: TopicName) -> Shown:
     )
 
 
+def _deletion(topic: str, cluster: str | None) -> str:
+    return f"Delete topic {topic} and all its messages{place_text(None, cluster)}?"
+
+
 @topics.command()
-@changes_if_sure("Delete topic {topic} and all its messages?")
-async def delete(clients: Clients, topic: TopicName) -> str:
-    """Delete a topic and its messages, on every master and at every nameserver."""
+@changes_if_sure(_deletion)
+async def delete(clients: Clients, topic: TopicName, *, cluster: AtCluster = None) -> str:
+    """Delete a topic and its messages, on every master and at every nameserver, or in one cluster."""
     await clients.admin.topics.route(topic)  # An unknown topic is an error.
-    await clients.admin.topics.delete(topic)
-    return f"Topic {topic} is deleted."
+    await clients.admin.topics.delete(topic, cluster=cluster)
+    return f"Topic {topic} is deleted{place_text(None, cluster)}."
 
 
 def _line(topic: str, state: "TopicState") -> TopicLine:

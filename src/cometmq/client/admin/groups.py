@@ -81,13 +81,21 @@ class AsyncGroupAdmin(AsyncNoun):
             raise group_not_found(group, state.absent)
         return self._short_group(state)
 
-    async def configs(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
+    async def configs(
+        self, *, cluster: str | None = None, broker: str | None = None
+    ) -> dict[str, GroupConfig]:
         """Return all consumer groups of the namespace by name; if masters differ, with the settings of the last one.
 
-        Raises BrokerNotFound if no master is registered.
+        Args:
+            cluster: Only at the masters of this cluster; None: at all masters.
+            broker: Only at this master.
+
+        Raises:
+            BrokerNotFound: No such master is registered.
         """
         found: dict[str, GroupConfig] = {}
-        for groups in (await self._each_master(self._brokers.groups, cluster)).values():
+        answers = await self._each_master(self._brokers.groups, cluster, broker)
+        for groups in answers.values():
             found.update(groups)
         return {
             name: replace(found[self._namespace.wrap(name)], name=name)
@@ -191,15 +199,24 @@ class AsyncGroupAdmin(AsyncNoun):
         addresses = (await self._live.nameserver_api.readable_brokers()).values()
         return all_of(await side_by_side(ask, addresses))
 
-    async def create(self, group: GroupConfig, *, cluster: str | None = None) -> None:
+    async def create(
+        self, group: GroupConfig, *, cluster: str | None = None, broker: str | None = None
+    ) -> None:
         """Create a consumer group, or change its settings, at every master of the cluster, or of all clusters.
 
-        Raises RequestError if the name is invalid, and BrokerNotFound if there is no such master.
+        Args:
+            group: The name and settings of the group.
+            cluster: Only at the masters of this cluster; None: at all masters.
+            broker: Only at this master.
+
+        Raises:
+            RequestError: The name is invalid.
+            BrokerNotFound: No such master is registered.
         """
         check_group(group.name)
         group = replace(group, name=self._full(group.name))
         await self._each_master(
-            lambda address: self._brokers.create_group(address, group), cluster
+            lambda address: self._brokers.create_group(address, group), cluster, broker
         )
 
     async def delete(
@@ -360,14 +377,30 @@ class AsyncGroupAdmin(AsyncNoun):
 
     # --- Methods named like types stand last: in annotations behind them, these names would mean the methods.
 
-    async def set(self, group: str, changes: Mapping[str, Any]) -> dict[str, GroupConfig]:
+    async def set(
+        self,
+        group: str,
+        changes: Mapping[str, Any],
+        *,
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> dict[str, GroupConfig]:
         """Change fields of `GroupConfig`, except the name, at each master that has a group; return the results by broker name.
 
-        Raises BrokerNotFound without a master, GroupNotFound if none has the group, SettingsError for another field.
+        Args:
+            group: Name of the group.
+            changes: New values by field.
+            cluster: Only at the masters of this cluster; None: at all masters.
+            broker: Only at this master.
+
+        Raises:
+            BrokerNotFound: No such master is registered.
+            GroupNotFound: None of them has the group.
+            SettingsError: `changes` has the name or an unknown field.
         """
         name, group = group, self._full(group)
         changed = await self._each_master(
-            lambda address: self._brokers.change_group(address, group, changes)
+            lambda address: self._brokers.change_group(address, group, changes), cluster, broker
         )
         if not any(changed.values()):
             raise GroupNotFound(

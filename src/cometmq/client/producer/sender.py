@@ -287,6 +287,6 @@ class EncodedSender:
         if not queues:
             raise SendFailed(
                 f"topic {in_quotes(topic)} has no writable queue: its brokers have withdrawn the write permission or "
-                "have no master; see cometmq topic describe"
+                "have no master; see cometmq topic show"
             )
         return pick(queues) if pick else self.turn.choose(topic, queues, failed)

@@ -39,12 +39,19 @@ class GroupAdmin(BlockingNoun[AsyncGroupAdmin]):
         """
         return self._portal.call(self._client.some, groups)
 
-    def configs(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
+    def configs(
+        self, *, cluster: str | None = None, broker: str | None = None
+    ) -> dict[str, GroupConfig]:
         """Return all consumer groups of the namespace by name; if masters differ, with the settings of the last one.
 
-        Raises BrokerNotFound if no master is registered.
+        Args:
+            cluster: Only at the masters of this cluster; None: at all masters.
+            broker: Only at this master.
+
+        Raises:
+            BrokerNotFound: No such master is registered.
         """
-        return self._portal.call(self._client.configs, cluster=cluster)
+        return self._portal.call(self._client.configs, cluster=cluster, broker=broker)
 
     def connections(self, group: str) -> dict[str, ConsumerConnections]:
         """Return the members of a consumer group that are connected to each master, by broker name.
@@ -89,12 +96,21 @@ class GroupAdmin(BlockingNoun[AsyncGroupAdmin]):
         """Return the client ids that hold queue locks, by group and queue; raise BrokerRefused for a Java broker."""
         return self._portal.call(self._client.locks, group)
 
-    def create(self, group: GroupConfig, *, cluster: str | None = None) -> None:
+    def create(
+        self, group: GroupConfig, *, cluster: str | None = None, broker: str | None = None
+    ) -> None:
         """Create a consumer group, or change its settings, at every master of the cluster, or of all clusters.
 
-        Raises RequestError if the name is invalid, and BrokerNotFound if there is no such master.
+        Args:
+            group: The name and settings of the group.
+            cluster: Only at the masters of this cluster; None: at all masters.
+            broker: Only at this master.
+
+        Raises:
+            RequestError: The name is invalid.
+            BrokerNotFound: No such master is registered.
         """
-        self._portal.call(self._client.create, group, cluster=cluster)
+        self._portal.call(self._client.create, group, cluster=cluster, broker=broker)
 
     def delete(
         self, group: str, *, delete_offsets: bool = True, cluster: str | None = None
@@ -107,12 +123,30 @@ class GroupAdmin(BlockingNoun[AsyncGroupAdmin]):
             self._client.delete, group, delete_offsets=delete_offsets, cluster=cluster
         )
 
-    def set(self, group: str, changes: Mapping[str, Any]) -> dict[str, GroupConfig]:
+    def set(
+        self,
+        group: str,
+        changes: Mapping[str, Any],
+        *,
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> dict[str, GroupConfig]:
         """Change fields of `GroupConfig`, except the name, at each master that has a group; return the results by broker name.
 
-        Raises BrokerNotFound without a master, GroupNotFound if none has the group, SettingsError for another field.
+        Args:
+            group: Name of the group.
+            changes: New values by field.
+            cluster: Only at the masters of this cluster; None: at all masters.
+            broker: Only at this master.
+
+        Raises:
+            BrokerNotFound: No such master is registered.
+            GroupNotFound: None of them has the group.
+            SettingsError: `changes` has the name or an unknown field.
         """
-        return self._portal.call(self._client.set, group, changes)
+        return self._portal.call(
+            self._client.set, group, changes, cluster=cluster, broker=broker
+        )
 
     def list(self, brokers: Mapping[str, str] | None = None) -> list[GroupState]:
         """Return the consumer groups of the namespace that the brokers know, with lag and members, sorted by name.

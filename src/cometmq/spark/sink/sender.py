@@ -183,7 +183,7 @@ class TaskSender:
             self._queues[topic] = self.cluster.writable_queues(topic)
         if not self._queues[topic]:
             raise TopicNotFound(
-                f"topic {in_quotes(topic)} has no writable queue; see cometmq topic describe"
+                f"topic {in_quotes(topic)} has no writable queue; see cometmq topic show"
             )
         return self._queues[topic]
 
