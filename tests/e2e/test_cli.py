@@ -277,6 +277,10 @@ def test_a_topic_is_created_described_listed_and_deleted(cluster: Embedded, topi
         (1, 0, 0),
         (2, 0, 1),
     ]
+    [sorted_] = json_lines(
+        "topic", "queues", topic, "--sort=-queue", "--limit", "2", cluster=cluster
+    )
+    assert [each["queue"] for each in sorted_] == [2, 1]
     assert topic in output("topic", "list", cluster=cluster)
     output("topic", "delete", topic, "--yes", cluster=cluster)
     assert topic not in output("topic", "list", cluster=cluster)

@@ -5,19 +5,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cometmq.cli.asking import Clients, Shown, ask, changes, changes_if_sure, shows, table
+from cometmq.admin import EntryLine, UserLine
+from cometmq.cli import complete
+from cometmq.cli.asking import (
+    Clients,
+    Lines,
+    Shown,
+    ask,
+    changes,
+    changes_if_sure,
+    lists,
+    shows,
+)
 from cometmq.cli.options import NAMESERVER_DEFAULT, Nameserver
 from cometmq.cli.output import note, note_absent, print_error, screen
 from cometmq.model.errors import CodecError, SettingsError
 from cometmq.model.text import in_quotes, printable
 
 if TYPE_CHECKING:
-    from cometmq.admin import AccountsReport, EntryLine
+    from cometmq.admin import AccountsReport
     from cometmq.model.rights import Access
 
 acl = typer.Typer()
 
-UserName = Annotated[str, typer.Argument(metavar="USER", help="The access key.")]
+UserName = Annotated[
+    str, typer.Argument(metavar="USER", help="The access key.", autocompletion=complete.users)
+]
 ResourceName = Annotated[
     str,
     typer.Argument(metavar="RESOURCE", help="Topic:NAME, Group:NAME, Cluster:NAME, NAME*, *."),
@@ -39,28 +52,28 @@ Sources = Annotated[
 
 
 @acl.command()
-@shows
-async def users(clients: Clients) -> Shown:
+@lists(UserLine._fields, "There are no users.")
+async def users(clients: Clients) -> Lines:
     """Show users, and the brokers that have each of them with these values."""
-    from cometmq.admin import UserLine
-
-    report = await _report(clients, with_policies=False)
-    return table(UserLine._fields, report.users, "There are no users.")
+    return Lines((await _report(clients, with_policies=False)).users)
 
 
 @acl.command()
-@shows
+@lists(EntryLine._fields, "There are no policies.")
 async def policies(
     clients: Clients,
     user: Annotated[
-        str | None, typer.Argument(metavar="USER", help="The user. Default: all users.")
+        str | None,
+        typer.Argument(
+            metavar="USER",
+            help="The user. Default: all users.",
+            autocompletion=complete.users,
+        ),
     ] = None,
-) -> Shown:
+) -> Lines:
     """Show the entries of users' policies, and the brokers that have each of them."""
-    from cometmq.admin import EntryLine
-
     report = await _report(clients, with_users=False, policies_of=user)
-    return table(EntryLine._fields, report.entries, "There are no policies.")
+    return Lines(report.entries)
 
 
 @acl.command()
@@ -300,7 +313,7 @@ def decided(
     return _decision(entry.is_allowed, said + sources, policy, entry.resource)
 
 
-def _policy(line: "EntryLine") -> dict[str, Any]:
+def _policy(line: EntryLine) -> dict[str, Any]:
     """Return a policy with one entry, in RocketMQ's form."""
     entry = {
         "resource": line.resource,

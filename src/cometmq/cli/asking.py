@@ -17,13 +17,16 @@ import typer
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
     AsJson,
+    Limit,
     Nameserver,
     Watch,
     Yes,
     confirm,
     keyword,
+    sort_option,
 )
 from cometmq.cli.output import (
+    chosen_lines,
     note,
     note_absent,
     print_error,
@@ -47,6 +50,7 @@ WATCH_SECONDS = 2.0
 _NAMESERVER = keyword("nameserver", Nameserver, NAMESERVER_DEFAULT)
 _JSON = keyword("as_json", AsJson, False)
 _WATCH = keyword("watch", Watch, False)
+_LIMIT = keyword("limit", Limit, None)
 _YES = keyword("yes", Yes, False)
 
 
@@ -73,6 +77,20 @@ class Shown(NamedTuple):
     absent: "Iterable[AbsentBroker]" = ()
     is_finding: bool = False
     is_lines: bool = False
+
+
+class Lines(NamedTuple):
+    """The lines of a list, as a command of `lists` or `prints_list` returns them.
+
+    Attributes:
+        lines: Each has a value for each column.
+        absent: As in `Shown`.
+        is_finding: As in `Shown`.
+    """
+
+    lines: Sequence[Sequence[object]]
+    absent: "Iterable[AbsentBroker]" = ()
+    is_finding: bool = False
 
 
 def table(
@@ -112,6 +130,64 @@ def shows(look: Callable[..., Awaitable[Shown]]) -> Command:
 def watches(look: Callable[..., Awaitable[Shown]]) -> Command:
     """Make a command as `shows` does that also has --watch: until Ctrl-C, `look` is awaited again every 2 s."""
     return made_command(look, _print_shown, _NAMESERVER, _JSON, _WATCH)
+
+
+def lists(
+    columns: Sequence[str], nothing: str, *, is_watched: bool = True
+) -> Callable[[Callable[..., Awaitable[Lines]]], Command]:
+    """Make a command as `watches` does of lines with these columns, also with --sort and --limit.
+
+    Args:
+        columns: Names of the columns.
+        nothing: Sentence for people if there are no lines.
+        is_watched: Whether it has --watch; a command that may change something has not.
+    """
+
+    def run(
+        look: Callable[..., Awaitable[Lines]],
+        nameserver: str,
+        as_json: bool,
+        sort: str | None,
+        limit: int | None,
+        watch: bool = False,
+        **given: Any,
+    ) -> None:
+        async def shown(clients: Clients) -> Shown:
+            return _chosen(columns, nothing, await look(clients, **given), sort, limit)
+
+        _print_shown(shown, nameserver, as_json, watch)
+
+    options = [_NAMESERVER, _JSON, *_choices(columns), *([_WATCH] if is_watched else [])]
+    return lambda look: made_command(look, run, *options)
+
+
+def prints_list(
+    columns: Sequence[str], nothing: str
+) -> Callable[[Callable[..., Lines]], Command]:
+    """Make a command as `lists` does that needs no cluster and has no --watch."""
+
+    def run(
+        work: Callable[..., Lines],
+        as_json: bool,
+        sort: str | None,
+        limit: int | None,
+        **given: Any,
+    ) -> None:
+        shown = _chosen(columns, nothing, work(**given), sort, limit)
+        _exit_if(_print(shown, as_json=as_json))
+
+    return lambda work: made_command(work, run, _JSON, *_choices(columns))
+
+
+def _choices(columns: Sequence[str]) -> list[inspect.Parameter]:
+    return [keyword("sort", sort_option(columns), None), _LIMIT]
+
+
+def _chosen(
+    columns: Sequence[str], nothing: str, found: Lines, sort: str | None, limit: int | None
+) -> Shown:
+    lines = chosen_lines(columns, found.lines, sort, limit)
+    return table(columns, lines, nothing, found.absent, is_finding=found.is_finding)
 
 
 def changes(

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, Shown, changes, shows, table, watches
+from cometmq.cli import complete
+from cometmq.cli.asking import Clients, Lines, Shown, changes, lists, watches
 from cometmq.cli.cluster import cluster
 from cometmq.cli.options import BrokerId, BrokerName, read_pairs
 from cometmq.cli.output import print_table
@@ -70,20 +71,20 @@ class ConfigLine(NamedTuple):
 
 
 @cluster.command("list")
-@watches
-async def list_brokers(clients: Clients) -> Shown:
+@lists(BrokerLine._fields, "No broker is registered at the nameserver.")
+async def list_brokers(clients: Clients) -> Lines:
     """Show each master and slave: rates, disk, version; status 1 when one does not answer or refuses."""
     now_ms = clients.instance.clock.now_ms()
     lines = [broker_line(state, now_ms) for state in await clients.admin.brokers.list()]
-    return table(
-        BrokerLine._fields,
-        lines,
-        "No broker is registered at the nameserver.",
-        is_finding=any(line.error for line in lines),
-    )
+    return Lines(lines, is_finding=any(line.error for line in lines))
 
 
-Keys = Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Only these settings.")]
+Keys = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="KEY", help="Only these settings.", autocompletion=complete.settings
+    ),
+]
 Changes = Annotated[
     list[str] | None,
     typer.Option(
@@ -106,7 +107,9 @@ async def show_broker(clients: Clients, broker: BrokerName, broker_id: BrokerId 
 
 
 @cluster.command()
-@shows
+@lists(
+    ConfigLine._fields, "All settings have their defaults; --all shows them.", is_watched=False
+)
 async def config(
     clients: Clients,
     broker: BrokerName,
@@ -115,7 +118,7 @@ async def config(
     set_: Changes = None,
     all_: AllSettings = False,
     broker_id: BrokerId = 0,
-) -> Shown:
+) -> Lines:
     """Show settings in force that are not defaults, or named ones, with default and source; --set changes a master's.
 
     A CometMQ broker with a configuration FILE writes a change to FILE.overlay beside it, and leaves FILE as it is.
@@ -134,14 +137,12 @@ async def config(
         raise typer.BadParameter(
             f"broker {broker} has no setting {', '.join(sorted(missing))}", param_hint="KEY"
         )
-    return table(
-        ConfigLine._fields,
+    return Lines(
         [
             line
             for line in lines
             if line.key in wanted or (not wanted and (all_ or line.source != "default"))
-        ],
-        "All settings have their defaults; --all shows them.",
+        ]
     )
 
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, Shown, table, watches
+from cometmq.cli import complete
+from cometmq.cli.asking import Clients, Lines, lists
 from cometmq.cli.output import language_name
 
 if TYPE_CHECKING:
@@ -67,14 +68,20 @@ class ProducerLine(NamedTuple):
 
 
 @cluster.command()
-@watches
+@lists(ProducerLine._fields, "No producer is connected.")
 async def producers(
     clients: Clients,
     *,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Only this producer group.")
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            help="Only this producer group.",
+            autocompletion=complete.producer_groups,
+        ),
     ] = None,
-) -> Shown:
+) -> Lines:
     """Show the connected producers and their groups; status 1 when a broker does not answer."""
     found, absent = await clients.admin.groups.producers()
     lines = [
@@ -90,21 +97,16 @@ async def producers(
         for each in found
         if group in (None, each.group)
     ]
-    return table(ProducerLine._fields, lines, "No producer is connected.", absent)
+    return Lines(lines, absent)
 
 
 @cluster.command()
-@watches
-async def replicas(clients: Clients) -> Shown:
+@lists(ReplicaLine._fields, "No broker is registered at the nameserver.")
+async def replicas(clients: Clients) -> Lines:
     """Show each master and slave, and how far its copy of the log is; status 1 if one is late, stopped, away or has a fault."""
     lines = lines_of(await clients.admin.brokers.copies())
-    return table(
-        ReplicaLine._fields,
-        lines,
-        "No broker is registered at the nameserver.",
-        await clients.admin.brokers.missing(),
-        is_finding=not all(line.is_well for line in lines),
-    )
+    missing = await clients.admin.brokers.missing()
+    return Lines(lines, missing, is_finding=not all(line.is_well for line in lines))
 
 
 def lines_of(copies: Sequence["ReplicaCopy"]) -> list[ReplicaLine]:

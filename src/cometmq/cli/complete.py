@@ -1,4 +1,4 @@
-"""Shell completion of the names of topics, groups, brokers and keys (TAB), queried from the cluster.
+"""Shell completion of the names of topics, groups, brokers, clusters, users, settings and keys (TAB), queried from the cluster.
 
 The nameserver is that of the command line, of NAMESRV_ADDR, or of this machine; no answer in 2 s: no completion.
 """
@@ -56,10 +56,25 @@ async def _clusters(admin: "AsyncAdmin", _: Mapping[str, Any]) -> Iterable[str]:
     return (await admin.brokers.cluster()).broker_names
 
 
+async def _producer_groups(admin: "AsyncAdmin", _: Mapping[str, Any]) -> Iterable[str]:
+    return {each.group for each in (await admin.groups.producers()).found}
+
+
+async def _users(admin: "AsyncAdmin", _: Mapping[str, Any]) -> Iterable[str]:
+    return {each.user for each in (await admin.users.list()).users}
+
+
+async def _settings(admin: "AsyncAdmin", given: Mapping[str, Any]) -> Iterable[str]:
+    return (await admin.brokers.settings(given.get("broker") or "")).values
+
+
 topics = _names(lambda admin, _: admin.topics.list())
 groups = _names(lambda admin, _: admin.groups.configs())
 brokers = _names(_brokers)
 clusters = _names(_clusters)
+producer_groups = _names(_producer_groups)
+users = _names(_users)
+settings = _names(_settings)  # Of the broker that the command line names.
 kv_keys = _names(lambda admin, given: admin.brokers.kv_values(given.get("namespace") or ""))
 
 

@@ -13,13 +13,13 @@ import typer
 from cometmq.cli import complete
 from cometmq.cli.asking import (
     Clients,
+    Lines,
     Shown,
     ask,
     changes_if_sure,
+    lists,
     missing_with,
     shows,
-    table,
-    watches,
 )
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
@@ -113,8 +113,8 @@ class DeadLetterStatsLine(NamedTuple):
 
 
 @letters.command("list")
-@watches
-async def list_letters(clients: Clients) -> Shown:
+@lists(DeadLetterLine._fields, "No group has dead letters.")
+async def list_letters(clients: Clients) -> Lines:
     """Show groups that have dead letters, how many, and the time of the last one; status 1 when some cannot be read."""
     counts = await clients.admin.dead_letters.list()
     lines = [
@@ -123,13 +123,7 @@ async def list_letters(clients: Clients) -> Shown:
     ]
     absent = chain(await missing_with(clients), *(each.absent for each in counts))
     is_unread = print_errors(chain(*(each.uncounted for each in counts)))
-    return table(
-        DeadLetterLine._fields,
-        lines,
-        "No group has dead letters.",
-        absent,
-        is_finding=is_unread,
-    )
+    return Lines(lines, absent, is_finding=is_unread)
 
 
 @letters.command()
@@ -166,7 +160,7 @@ async def show(
 
 
 @letters.command()
-@shows
+@lists(DeadLetterStatsLine._fields, "No dead letter matches.")
 async def stats(
     clients: Clients,
     group: GroupName,
@@ -175,11 +169,11 @@ async def stats(
     key: Key = "",
     since: Since = "",
     until: Until = "",
-) -> Shown:
+) -> Lines:
     """Count the dead letters of a group for each pair of original topic and number of tries; status 1 when a broker is missing."""
     lines = await _counted(_read(clients, group, _wanted(sql, key, since, until)))
     absent = await missing_with(clients, dead_letter_topic(group))
-    return table(DeadLetterStatsLine._fields, lines, "No dead letter matches.", absent)
+    return Lines(lines, absent)
 
 
 @letters.command()

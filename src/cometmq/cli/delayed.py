@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cometmq.cli.asking import Clients, Shown, changes, shows
+from cometmq.cli.asking import Clients, Shown, changes, watches
 from cometmq.cli.messages import messages
 from cometmq.cli.options import ShownMax, topic_option
 from cometmq.cli.output import notes, print_table
@@ -20,7 +20,7 @@ COUNT_DEFAULT = 100
 
 
 @messages.command()
-@shows
+@watches
 async def delayed(
     clients: Clients,
     *,

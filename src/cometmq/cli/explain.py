@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cometmq.cli.asking import Clients, Shown, changes, missing_with, shows
+from cometmq.cli.asking import Clients, Shown, changes, missing_with, shows, watches
 from cometmq.cli.groups import groups
 from cometmq.cli.options import group_option, topic_option
 from cometmq.cli.output import notes, print_message, print_table, screen
@@ -68,7 +68,7 @@ def _explanation_json(found: "Explanation") -> dict[str, object]:
 
 
 @groups.command()
-@shows
+@watches
 async def conflicts(
     clients: Clients,
     *,
@@ -99,7 +99,7 @@ async def conflicts(
 
 
 @transactions.command()
-@shows
+@watches
 async def discarded(clients: Clients) -> Shown:
     """Show half messages that brokers discarded, for example after too many checks; status 1 when a broker is missing."""
     found = await clients.admin.transactions.discarded()

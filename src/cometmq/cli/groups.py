@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, Shown, ask, changes, table, watches
+from cometmq.cli.asking import Clients, Lines, Shown, ask, changes, lists, watches
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
     AtBroker,
@@ -151,20 +151,20 @@ _changes_settings = partial(
 
 
 @groups.command("list")
-@watches
+@lists(
+    GroupLine._fields, "There are no consumer groups. The first member of a group creates it."
+)
 async def list_groups(
     clients: Clients,
     *,
     all_: Annotated[bool, typer.Option("--all", help="Also list system groups.")] = False,
-) -> Shown:
+) -> Lines:
     """Show consumer groups: topics, members, lag in messages and time, rate; status 1 when a broker does not answer."""
     states = await clients.admin.groups.list()
     missing = await clients.admin.brokers.missing()
     now_ms = clients.instance.clock.now_ms()
-    return table(
-        GroupLine._fields,
+    return Lines(
         [group_line(each, now_ms) for each in states if all_ or not is_system_group(each.name)],
-        "There are no consumer groups. The first member of a group creates it.",
         chain(missing, *(each.absent for each in states)),
     )
 

@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from cometmq.cli import complete
-from cometmq.cli.asking import Clients, Shown, ask, changes, shows, table
+from cometmq.cli.asking import Clients, Lines, Shown, ask, changes, lists, shows
 from cometmq.cli.options import NAMESERVER_DEFAULT, Nameserver, Yes, confirm
 from cometmq.cli.output import note, screen
 from cometmq.model.errors import SettingsError
@@ -41,12 +41,11 @@ class KvLine(NamedTuple):
 
 
 @kv.command("list")
-@shows
-async def list_values(clients: Clients, namespace: Namespace) -> Shown:
+@lists(KvLine._fields, "This namespace has no keys.")
+async def list_values(clients: Clients, namespace: Namespace) -> Lines:
     """List the keys and values of a namespace."""
     values = await clients.admin.brokers.kv_values(namespace)
-    lines = [KvLine(namespace, key, value) for key, value in sorted(values.items())]
-    return table(KvLine._fields, lines, "This namespace has no keys.")
+    return Lines([KvLine(namespace, key, value) for key, value in sorted(values.items())])
 
 
 @kv.command()

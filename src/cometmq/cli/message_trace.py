@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from cometmq.cli import complete
 from cometmq.cli.asking import Clients, Shown, shows
 from cometmq.cli.messages import messages
 from cometmq.cli.options import TopicName, group_option
@@ -30,7 +31,13 @@ async def trace(
     message_id: MessageId,
     *,
     trace_topic: Annotated[
-        str, typer.Option("--trace-topic", metavar="TOPIC", help="The topic with the traces.")
+        str,
+        typer.Option(
+            "--trace-topic",
+            metavar="TOPIC",
+            help="The topic with the traces.",
+            autocompletion=complete.topics,
+        ),
     ] = TRACE_TOPIC,
 ) -> Shown:
     """Show the traces of a message as a tree: its send, and calls of listeners; status 1 without traces."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from cometmq.cli import complete
-from cometmq.cli.asking import Clients, Command, Shown, ask, made_command, table, watches
+from cometmq.cli.asking import Clients, Command, Lines, ask, lists, made_command
 from cometmq.cli.groups import ProgressLine, progress_lines
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
@@ -62,7 +62,7 @@ Queues = Annotated[
 
 
 @offsets.command("show")
-@watches
+@lists(_COLUMNS, "No offsets are committed.")
 async def show_offsets(
     clients: Clients,
     group: Annotated[
@@ -75,7 +75,7 @@ async def show_offsets(
     ] = None,
     *,
     topic: TopicOption = None,
-) -> Shown:
+) -> Lines:
     """Show the offsets and the lag of a group, or of all but system groups, by queue; status 1 when a broker does not answer.
 
     With --json and --watch each look prints one line, so that a file can keep a history of lag.
@@ -91,8 +91,7 @@ async def show_offsets(
     lines = [
         (state.name, *line, at_ms) for state in states for line in progress_lines(state, topic)
     ]
-    absent = chain(missing, *(each.absent for each in states))
-    return table(_COLUMNS, lines, "No offsets are committed.", absent)
+    return Lines(lines, chain(missing, *(each.absent for each in states)))
 
 
 class MoveLine(NamedTuple):

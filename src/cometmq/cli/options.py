@@ -1,6 +1,7 @@
 """Options that several commands share, and the parsing of their values."""
 
 import inspect
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +24,33 @@ def group_option(text: str) -> Any:
 def topic_option(text: str) -> Any:
     """Return the option --topic with this help."""
     return typer.Option("--topic", "-t", help=text, autocompletion=complete.topics)
+
+
+def sort_option(columns: Sequence[str]) -> Any:
+    """Return the annotation of the option --sort of a list with these columns."""
+
+    def offered(incomplete: str) -> list[str]:
+        minus = "-" if incomplete.startswith("-") else ""
+        return [minus + name for name in columns if (minus + name).startswith(incomplete)]
+
+    def check(value: str | None) -> str | None:
+        if value is not None and value.removeprefix("-") not in columns:
+            name = in_quotes(value.removeprefix("-"))
+            raise typer.BadParameter(
+                f"there is no column {name}; choose one of {', '.join(columns)}"
+            )
+        return value
+
+    return Annotated[
+        str | None,
+        typer.Option(
+            "--sort",
+            metavar="COLUMN",
+            help=f"Sort by a column, with '-' before it the largest first: {', '.join(columns)}.",
+            autocompletion=offered,
+            callback=check,
+        ),
+    ]
 
 
 def keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
@@ -62,6 +90,10 @@ Nameserver = Annotated[
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print JSON for programs; stdout has nothing else.")
+]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, metavar="COUNT", help="Print only so many lines."),
 ]
 Watch = Annotated[bool, typer.Option("--watch", help="Repeat every 2 s until Ctrl-C.")]
 IgnoreFile = Annotated[

@@ -133,6 +133,28 @@ def print_lines(
         notes().print(f"[dim]{nothing}")
 
 
+def chosen_lines(
+    columns: Sequence[str],
+    lines: Sequence[Sequence[object]],
+    sort: str | None,
+    limit: int | None,
+) -> Sequence[Sequence[object]]:
+    """Return lines sorted by a column, after a '-' the largest value first (None: as they are), at most `limit` of them.
+
+    Lines without a value in that column (None) stand last.
+    """
+    if sort is not None:
+        place = columns.index(sort.removeprefix("-"))
+        known = [line for line in lines if line[place] is not None]
+        known.sort(key=lambda line: _order(line[place]), reverse=sort.startswith("-"))
+        lines = [*known, *(line for line in lines if line[place] is None)]
+    return lines[:limit]
+
+
+def _order(value: object) -> Any:
+    return [*map(str, value)] if isinstance(value, list) else value
+
+
 def print_totals(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table; a column and its reasons for unknown parts (`NAME_unknown`) are joined into one column."""
     reasons = {

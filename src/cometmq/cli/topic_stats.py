@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, Shown, missing_with, shows, table, watches
+from cometmq.cli.asking import Clients, Lines, Shown, lists, missing_with, watches
 from cometmq.cli.groups import behind_s
 from cometmq.cli.options import AtBroker, TopicName
 from cometmq.cli.output import print_totals
@@ -78,13 +78,11 @@ class PermLine(NamedTuple):
 
 
 @topics.command()
-@watches
-async def queues(clients: Clients, topic: TopicName) -> Shown:
+@lists(QueueStateLine._fields, "The topic has no queues.")
+async def queues(clients: Clients, topic: TopicName) -> Lines:
     """Show each queue of a topic, its permissions and its messages; status 1 when only some brokers answer."""
     held = await clients.admin.topics.show(topic)
-    return table(
-        QueueStateLine._fields, queue_lines(held), "The topic has no queues.", held.absent
-    )
+    return Lines(queue_lines(held), held.absent)
 
 
 @topics.command()
@@ -117,7 +115,7 @@ async def stats(clients: Clients, topic: TopicName) -> Shown:
 
 
 @topics.command()
-@shows
+@lists(PermLine._fields, "No broker has this topic.", is_watched=False)
 async def perm(
     clients: Clients,
     topic: TopicName,
@@ -130,7 +128,7 @@ async def perm(
         typer.Option("--write/--no-write", help="Whether producers may send to the topic."),
     ] = None,
     broker: AtBroker = None,
-) -> Shown:
+) -> Lines:
     """Show a topic's permission at each broker; flags such as --no-write change it first; status 1 when a broker is missing."""
     admin = clients.admin
     if read is not None or write is not None:
@@ -144,8 +142,7 @@ async def perm(
     ]
     if not lines and broker is not None:
         raise BrokerNotFound(f"broker {in_quotes(broker)} has no topic {in_quotes(topic)}")
-    absent = () if broker is not None else await missing_with(clients, topic)
-    return table(PermLine._fields, lines, "No broker has this topic.", absent)
+    return Lines(lines, () if broker is not None else await missing_with(clients, topic))
 
 
 def queue_lines(held: "TopicState") -> list[QueueStateLine]:

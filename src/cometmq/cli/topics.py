@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, Shown, changes, changes_if_sure, table, watches
+from cometmq.cli.asking import Clients, Lines, Shown, changes, changes_if_sure, lists, watches
 from cometmq.cli.options import AtBroker, AtCluster, TopicName, place_text, read_pairs
 from cometmq.cli.output import print_errors, print_table
 from cometmq.model.errors import BrokerRefused, CodecError
@@ -73,12 +73,12 @@ class QueueLine(NamedTuple):
 
 
 @topics.command("list")
-@watches
+@lists(TopicLine._fields, "There are no topics. The first message sent to a topic creates it.")
 async def list_topics(
     clients: Clients,
     *,
     all_: Annotated[bool, typer.Option("--all", help="Also list system topics.")] = False,
-) -> Shown:
+) -> Lines:
     """Show topics, their queues and how many messages they hold; status 1 when some cannot be read."""
     missing = await clients.admin.brokers.missing()
     names = [
@@ -88,10 +88,8 @@ async def list_topics(
     ]
     states = await asyncio.gather(*(_bounds(clients, name, missing) for name in names))
     is_unread = print_errors(reason for state in states for reason in state.uncounted)
-    return table(
-        TopicLine._fields,
+    return Lines(
         [_line(name, state) for name, state in zip(names, states, strict=True)],
-        "There are no topics. The first message sent to a topic creates it.",
         [*missing, *(each for state in states for each in state.absent)],
         is_finding=is_unread,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from cometmq.cli import complete
 from cometmq.cli.accounts import acl
 from cometmq.cli.asking import Clients, Shown, shows, table
 from cometmq.cli.options import DryRun
@@ -36,22 +37,35 @@ class CopiedUserLine(NamedTuple):
     done: str
 
 
+FromBroker = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="BROKER",
+        help="Broker to copy from; its users file must be on this machine.",
+        autocompletion=complete.brokers,
+    ),
+]
+ToBroker = Annotated[
+    str,
+    typer.Option(
+        "--to", metavar="BROKER", help="Master to copy to.", autocompletion=complete.brokers
+    ),
+]
+
+
 @acl.command("copy")
 @shows
 async def copy_users(
     clients: Clients,
-    from_: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="BROKER",
-            help="Broker to copy from; its users file must be on this machine.",
-        ),
-    ],
-    to: Annotated[str, typer.Option("--to", metavar="BROKER", help="Master to copy to.")],
+    from_: FromBroker,
+    to: ToBroker,
     *,
     user: Annotated[
-        list[str] | None, typer.Option("--user", help="Only this user; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--user", help="Only this user; may be repeated.", autocompletion=complete.users
+        ),
     ] = None,
     dry_run: DryRun = False,
 ) -> Shown:
