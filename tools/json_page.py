@@ -21,6 +21,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "operate" / "json.md"
 # The class of the objects of each section, by the heading of the section without backticks.
 SECTIONS = {
     "cluster list": "cometmq.cli.brokers.BrokerLine",
+    "profile list": "cometmq.cli.profiles.ProfileLine",
     "kv list": "cometmq.cli.kv.KvLine",
     "kv show": "cometmq.cli.kv.KvLine",
     "cluster config": "cometmq.cli.brokers.ConfigLine",

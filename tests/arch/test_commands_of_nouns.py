@@ -17,7 +17,7 @@ from cometmq.dashboard.pages import PAGES
 from tests.support.public_names import public
 
 # Programs, files of this machine, and jobs of Spark.
-OTHERS = {"up", "nameserver", "broker", "config", "dashboard", "pipeline", "store"}
+OTHERS = {"up", "nameserver", "broker", "config", "profile", "dashboard", "pipeline", "store"}
 
 
 class Faces(NamedTuple):

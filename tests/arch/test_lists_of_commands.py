@@ -16,7 +16,7 @@ ONCE = {
 }  # fmt: skip
 LISTS = sorted({name for name, (kind, _) in json_tables.schemas().items() if kind == "array"} & COMMANDS.keys() - ONCE)  # fmt: skip
 # They show what a change has left, or files of this machine.
-NOT_WATCHED = {"topic perm", "cluster config"}
+NOT_WATCHED = {"topic perm", "cluster config", "profile list"}
 NAMES = {"TOPIC", "GROUP", "BROKER", "USER"}
 OPTIONS = {"--topic", "--group", "--broker", "--cluster", "--user"}
 # Names that are to be new, and the group of a producer.

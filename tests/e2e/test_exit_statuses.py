@@ -15,6 +15,8 @@ from tests.support.processes import free_port
 
 # They start a server, which a closed port does not stop; or read what is behind them as a job's.
 PROGRAMS = {("up",), ("nameserver",), ("broker",), ("dashboard",), ("pipeline",)}
+# It only writes an address down.
+NOTES = {("profile", "add")}
 # What an argument or a needed option must look like to be taken.
 VALUES = {
     "address": "127.0.0.1:1",
@@ -62,7 +64,8 @@ ALL = dict(commands())
 ASKING = {
     words: command
     for words, command in ALL.items()
-    if words not in PROGRAMS and any("--nameserver" in each.opts for each in command.params)
+    if words not in PROGRAMS | NOTES
+    and any("--nameserver" in each.opts for each in command.params)
 }
 
 

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
+from cometmq.cli import complete, profile_files
 from cometmq.cli.command_table import TABLE
 from cometmq.cli.credentials import sign_with
 from cometmq.cli.options import Version, hide_flag_types
@@ -112,9 +113,23 @@ app = typer.Typer(
 )
 
 
+# They are no clients of a cluster: a profile must not send a server to another cluster's nameserver.
+_WITHOUT_PROFILE = {"up", "nameserver", "broker", "config", "store", "profile"}
+
+
 @app.callback()
 def options(
+    context: typer.Context,
     _version: Version = False,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            envvar=profile_files.VARIABLE,
+            metavar="NAME",
+            help="Profile of the cluster (cometmq profile), instead of variables such as NAMESRV_ADDR.",
+            autocompletion=complete.profiles,
+        ),
+    ] = None,
     credentials: Annotated[
         Path | None,
         typer.Option(
@@ -135,8 +150,10 @@ def options(
         ),
     ] = SECONDS_DEFAULT,
 ) -> None:
-    """Apply the global options --credentials and --timeout, which precede the command."""
+    """Apply the global options --profile, --credentials and --timeout, which precede the command."""
     wait_for_answers(timeout)
+    if context.invoked_subcommand not in _WITHOUT_PROFILE:
+        profile_files.follow(profile)
     if credentials is not None:
         sign_with(credentials)
 

@@ -86,7 +86,7 @@ def create(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
     """Create a user at every broker; the password is prompted for, or read from stdin."""
-    text = _password(user)
+    text = read_password(user)
     done = ask(
         nameserver,
         lambda clients: clients.admin.users.create(user, text, is_super=is_super),
@@ -97,7 +97,7 @@ def create(
 @acl.command()
 def password(user: UserName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
     """Change a user's password at every broker; it is prompted for, or read from stdin."""
-    values = {"password": _password(user)}
+    values = {"password": read_password(user)}
     done = ask(nameserver, lambda clients: clients.admin.users.set(user, values))
     note(_done(f"The password of user {user} is changed", done))
 
@@ -206,7 +206,7 @@ def _done(sentence: str, brokers: list[str]) -> str:
     return f"{sentence} at {', '.join(brokers)}."
 
 
-def _password(user: str) -> str:
+def read_password(user: str) -> str:
     """Return a password from a hidden prompt or stdin, because others can see flags. Raises SettingsError if empty."""
     if sys.stdin.isatty():
         said = str(

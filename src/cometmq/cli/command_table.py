@@ -80,6 +80,11 @@ TABLE: dict[str, Entry] = {
     "acl": Entry(
         PROGRAMS, "Users and their permissions (Auth 2.0).", ("accounts:acl", "user_copies")
     ),
+    "profile": Entry(
+        PROGRAMS,
+        "Clusters by name: addresses, TLS and keys for commands.",
+        ("profiles:profiles",),
+    ),
     "send": Entry(MESSAGES, "Send one message, or many.", ("send:send",)),
     "tail": Entry(MESSAGES, "Show messages as they arrive.", ("tail:tail",)),
     "consume": Entry(MESSAGES, "Consume as a member of a group.", ("consume:consume",)),

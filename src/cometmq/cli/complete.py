@@ -1,6 +1,6 @@
 """Shell completion of the names of topics, groups, brokers, clusters, users, settings and keys (TAB), queried from the cluster.
 
-The nameserver is that of the command line, of NAMESRV_ADDR, or of this machine; no answer in 2 s: no completion.
+The nameserver is that of the command line, of a profile, of NAMESRV_ADDR, or of this machine; no answer in 2 s: no completion.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from cometmq.cli import profile_files
 from cometmq.model.errors import CometError
 from cometmq.model.names import ORDER_NAMESPACE
 
@@ -33,12 +34,16 @@ def _names(
         from cometmq.net.loop import run
 
         async def names() -> Iterable[str]:
-            nameserver = context.params.get("nameserver")
             async with asyncio.timeout(_SECONDS_MAX), AsyncAdmin(nameserver) as admin:
                 return await ask(admin, context.params)
 
         found: Iterable[str] = ()
         with contextlib.suppress(CometError, OSError, TimeoutError):
+            profile_files.follow(context.find_root().params.get("profile"))
+            # What no flag names is left to the variables of the environment, which a profile sets.
+            source = context.get_parameter_source("nameserver")
+            is_flag = source is not None and source.name == "COMMANDLINE"
+            nameserver = context.params.get("nameserver") if is_flag else None
             found = run(names())
         # A terminal would execute control characters in a name.
         return sorted(
@@ -76,6 +81,11 @@ producer_groups = _names(_producer_groups)
 users = _names(_users)
 settings = _names(_settings)  # Of the broker that the command line names.
 kv_keys = _names(lambda admin, given: admin.brokers.kv_values(given.get("namespace") or ""))
+
+
+def profiles(incomplete: str) -> list[str]:
+    """Return the names of the user's profiles that begin with the incomplete word."""
+    return [name for name in profile_files.names() if name.startswith(incomplete)]
 
 
 def kv_namespaces(incomplete: str) -> list[str]:
