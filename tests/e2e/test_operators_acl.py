@@ -77,7 +77,7 @@ def test_a_user_is_made_allowed_and_denied_and_it_is_said_which_entry_decides(
     acl(cluster, "create", "alice", stdin=b"canary-alice-password\n")
     acl(cluster, "allow", "alice", "Topic:orders*", "Pub", "Sub")
     acl(cluster, "deny", "alice", "Topic:orders-secret", "All")
-    acl(cluster, "allow", "alice", "Group:billing", "Sub", "--from", "10.0.0.0/8")
+    acl(cluster, "allow", "alice", "Group:billing", "Sub", "--source", "10.0.0.0/8")
     users = printed(cluster, "users")
     json_tables.check("acl users", users)
     assert {"user": "alice", "type": "Normal", "status": "enable", "brokers": ["broker-a:0"]} in users  # fmt: skip
@@ -92,7 +92,7 @@ def test_a_user_is_made_allowed_and_denied_and_it_is_said_which_entry_decides(
         (("SEND_MESSAGE_V2", "Topic:orders-1"), True, "Topic:orders* allows Pub, Sub"),
         (("10", "Topic:orders-secret"), False, "Topic:orders-secret denies All"),
         (("PULL_MESSAGE", "Group:billing"), False, "no entry of a policy matches"),
-        (("PULL_MESSAGE", "Group:billing", "--from", "10.1.2.3"), True, "from 10.0.0.0/8"),
+        (("PULL_MESSAGE", "Group:billing", "--source", "10.1.2.3"), True, "from 10.0.0.0/8"),
     ]
     for arguments, is_allowed, says in tests:
         [found] = printed(cluster, "test", "alice", *arguments, status=int(not is_allowed))
@@ -114,7 +114,7 @@ def test_a_user_is_made_allowed_and_denied_and_it_is_said_which_entry_decides(
     [
         (("allow", "bob", "Topik:x", "Pub"), 2, "resource"),
         (("allow", "bob", "Topic:x", "Publish"), 2, "actions"),
-        (("allow", "bob", "Topic:x", "Pub", "--from", "300.1.1.1"), 2, "sourceIps"),
+        (("allow", "bob", "Topic:x", "Pub", "--source", "300.1.1.1"), 2, "sourceIps"),
         (("test", "bob", "NO_SUCH", "Topic:x"), 2, "is not a request code of a broker"),
         (("test", "bob", "PULL_MESSAGE", "Cluster:x"), 2, "needs no right for a Cluster"),
         (("test", "bob", "PULL_MESSAGE", "x"), 2, "write Topic:NAME"),

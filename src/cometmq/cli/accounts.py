@@ -44,7 +44,7 @@ Actions = Annotated[
 Sources = Annotated[
     list[str] | None,
     typer.Option(
-        "--from",
+        "--source",
         metavar="ADDRESS",
         help="Only for requests from this address; may be repeated.",
     ),
@@ -166,7 +166,9 @@ async def check_right(
     source: Annotated[
         str,
         typer.Option(
-            "--from", metavar="ADDRESS", help="The address that the user's requests come from."
+            "--source",
+            metavar="ADDRESS",
+            help="The address that the user's requests come from.",
         ),
     ] = "127.0.0.1",
 ) -> Shown:
@@ -294,7 +296,7 @@ def decided(
     try:
         ip_address(source)
     except ValueError:
-        raise SettingsError(f"--from {source}: this is not an IP address") from None
+        raise SettingsError(f"--source {source}: this is not an IP address") from None
     told = [each for each in report.users if each.user == user and broker in each.brokers]
     if not told:
         return _decision(False, f"user {in_quotes(user)} does not exist")

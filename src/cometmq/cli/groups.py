@@ -132,7 +132,10 @@ RetryMax = Annotated[
 Timeout = Annotated[
     int | None,
     typer.Option(
-        "--timeout", min=1, metavar="MINUTES", help="Time limit for consuming a message."
+        "--consume-timeout",
+        min=1,
+        metavar="MINUTES",
+        help="Time limit for consuming a message.",
     ),
 ]
 
