@@ -46,7 +46,7 @@ class Counters:
         dead: Messages that became dead letters of a group.
         put_failed: Number of sends, or pieces of large batches, that passed the checks but failed.
         found: Number of pulls and pops that got messages.
-        missed: Number of pulls answered without messages by a read.
+        missed: Number of pulls that were answered without messages after a read.
         get_max_us: Longest duration of a pull or pop with messages, microseconds.
         sends: Durations of clients' sends, from their write until they are stored, confirmed, or no longer waited for.
         now: Returns monotonic seconds, to be used as the start time of events counted here.
@@ -198,7 +198,7 @@ class Counters:
     def count_get(
         self, topic: str, group: str, queue_id: int, count: int, size: int, began: float
     ) -> None:
-        """Count a pull that was answered with `count` messages."""
+        """Count a pull that was answered with `count` messages; with 0, count it as missed."""
         if not count:
             self.missed += 1
             return

@@ -1,7 +1,6 @@
 """The growth of tallies in the last minute, hour and day: the three windows of VIEW_BROKER_STATS_DATA.
 
-About every 10 s, the tallies that have grown are sampled. Windows and
-samples are those of StatsItem of RocketMQ 5.3.3.
+About every 10 s, the tallies that have grown are sampled. Windows and samples are those of StatsItem of RocketMQ 5.3.3.
 """
 
 from array import array

@@ -1,4 +1,4 @@
-"""Tallies by topic, group and queue, created when they are first used.
+"""Tallies by topic, group and queue, created when they are first used. What one counts, wider ones count, too:
 
  a queue's -> its topic's (of a group) -> all of users, or of the system -> all
 
@@ -38,8 +38,8 @@ class TallyTable:
     """The counters (tallies) of one kind of event, by topic, group and queue.
 
     Attributes:
-        all: All events.
-        users: Events except those of system topics and groups.
+        all: The tally of all events.
+        users: The tally of all events except those of system topics and groups.
     """
 
     def __init__(

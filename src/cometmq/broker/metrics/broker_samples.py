@@ -1,4 +1,4 @@
-"""The sources of most metrics that RocketMQ has, too: functions that return samples of counters and tables, without waiting."""
+"""The sources of most of RocketMQ's metrics and some own ones: functions that return samples without waiting."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -117,7 +117,7 @@ class BrokerSamples:
         return samples
 
     def _requests(self) -> Iterator[Sample | None]:
-        """Yield the latencies of requests with single handlers, and of all stored sends as one sample, send_message_v2."""
+        """Yield the latencies of requests that are counted one by one, and of all stored sends as send_message_v2."""
         name, sends = "rocketmq_rpc_latency_milliseconds", self._counters.sends
         if sends.count:
             yield _OF_SENDS, _buckets(sends, METRICS[name].bounds, 1_000)

@@ -70,7 +70,10 @@ class Collector:
         return self._tracers.get_tracer("cometmq.broker")
 
     def send(self, metrics: MetricsData, done: Callable[[bool], object]) -> None:
-        """Send metrics in this collector's thread, unless `close` comes first; call `done` there with whether they were accepted."""
+        """Send metrics in this collector's thread, and call `done` there with whether they were accepted.
+
+        If `close` comes first, they are dropped, and `done` is not called.
+        """
 
         def work() -> None:
             is_sent = False
@@ -95,7 +98,7 @@ class Collector:
         self._is_away = bool(problem)
 
     def close(self) -> None:
-        """Stop and drop metrics not sent yet; wait for the send in progress, usually some seconds at most. Call in a thread."""
+        """Stop and drop unsent metrics; wait for a send in progress, usually some seconds at most. Call in a thread."""
         self._metrics.shutdown(timeout_millis=_FLUSH_MS_MAX)
         if self._tracers is not None:
             self._tracers.shutdown()
@@ -114,7 +117,7 @@ def resource_of(settings: BrokerSettings) -> Resource:
 
 
 def target_of(text: str) -> str:
-    """Return a collector's URL, with "https://" before a text that does not start with "http"; SettingsError if it is empty."""
+    """Return a collector's URL, "https://" added unless the text starts with "http"; SettingsError if it is empty."""
     target = text.strip()
     if not target:
         raise SettingsError(

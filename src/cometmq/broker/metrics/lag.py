@@ -53,7 +53,7 @@ class _TopicSum(NamedTuple):
         is_system: Label: whether it is a system topic.
         messages: Number of messages in its read queues.
         consumed: Sum of the first offsets of these.
-        begins: First offset and end of each, by id.
+        begins: First offset and end of each queue, by id.
     """
 
     is_retry: str
@@ -66,7 +66,7 @@ class _TopicSum(NamedTuple):
 class _Sums:
     """The lags of groups at one moment.
 
-    A group with few offsets in a topic is compared with one that has none, whose sums are made once.
+    If possible, a group's sums are derived from those of a group without offsets, which are computed once per topic.
     """
 
     def __init__(self, parts: Parts, in_flight: Mapping[Place, int]) -> None:
@@ -223,11 +223,11 @@ class Lags:
         return ((lag.labels[:2], lag.consumed) for lag in self._lags)
 
     def ages_ms(self) -> Column:
-        """Return the age of about the oldest unconsumed message by group and topic, ms, if read; 0 without any or if unknown."""
+        """Return the ages of about the oldest unconsumed messages, ms, by group and topic; 0 if none or unknown."""
         return Column(self._aged, [*self._ages_ms.values()])
 
     def dead_letters(self) -> Iterator[Sample]:
-        """Yield the number of dead letters since the start, by group and topic; 0 for other known pairs except retry topics."""
+        """Yield the dead letters since the start, by group and topic; 0 for pairs without any, except retry topics."""
         counted = set()
         for each in self._parts.counters.dead.wholes():
             counted.add((each.of.group, each.of.topic))

@@ -1,4 +1,4 @@
-"""The metrics of this broker: those of RocketMQ 5.3.3 (METRICS_OF_JAVA), and CometMQ's own, whose names begin with `cometmq_`.
+"""The metrics of this broker: those of RocketMQ 5.3.3 (METRICS_OF_JAVA), and its own, named `cometmq_...`.
 
 RocketMQ's have the names, labels and buckets of a broker of 5.3.3, which has some more (NOT_HERE). Recorded from such a
 broker: tests/golden/metrics/broker-5.3.3.txt. The page adds the labels that all of them have (cluster, node_id, node_type,

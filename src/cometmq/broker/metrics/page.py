@@ -21,7 +21,7 @@ class MetricsPage:
         metrics: Mapping[str, Metric] = METRICS,
         series_max: int,
     ) -> None:
-        """`common` has labels of all lines of `metrics`; `sources` are read for each page."""
+        """`common` has the labels that the lines of all metrics have; `sources` are read for each page."""
         assert sources.keys() <= metrics.keys(), "a source of a metric that is described"
         self._metrics = metrics
         self._sources = sources

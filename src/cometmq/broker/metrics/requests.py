@@ -36,7 +36,7 @@ _TAKEN = {
 
 
 class MonitoringHandler(Feature):
-    """Serves `/metrics`, `/healthz` and `/readyz` and exports metrics, as metricsExporterType says; `health` is always there."""
+    """Serves `/metrics`, `/healthz` and `/readyz` unless metrics are disabled, and exports metrics with OTLP_GRPC."""
 
     def __init__(self, parts: Parts) -> None:
         settings = parts.settings
@@ -203,7 +203,7 @@ class Health:
         return faults
 
     def unregistered(self) -> list[str]:
-        """Return the addresses of all configured nameservers if none accepted the last registration, else an empty list."""
+        """Return the configured nameservers' addresses if none accepted the last registration, else an empty list."""
         addresses = self._parts.settings.nameserver_addresses
         known = self._parts.registered()
         return [] if not addresses or known else list(addresses)

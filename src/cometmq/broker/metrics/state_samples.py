@@ -152,7 +152,7 @@ class StateSamples:
     # --- groups
 
     def _groups(self) -> Iterator[str]:
-        """Yield the names of consumer groups, also of deleted ones with dead letters; none of a slave with a master."""
+        """Yield the names of consumer groups, also of deleted ones with dead letters; none on a slave with a master."""
         if self._replication.has_master:
             return
         topics = self._parts.topics.table().topics

@@ -42,7 +42,7 @@ class SpanScan(NamedTuple):
 
 
 class StoredSpans:
-    """A scanner of the log that creates spans.
+    """A scanner of the log that creates spans for messages with a trace.
 
     Args:
         read: Returns bytes of the log from an offset on, up to a size; None if there are none. Callable in any thread.
@@ -60,7 +60,7 @@ class StoredSpans:
         self._clear_to = 0  # The name does not occur before this offset.
 
     def look(self, start: int, end: int) -> SpanScan:
-        """Scan the log between two record boundaries, or a first part, and create spans. May wait for the disk."""
+        """Scan a range of the log, or only the first part of the range, and create spans. May wait for the disk."""
         if start != self._next:  # The log was truncated.
             self._clear_to = 0
         found = SpanScan(end, 0, 0) if self._is_clear(start, end) else self._records(start, end)

@@ -30,7 +30,7 @@ class ChangedTime(NamedTuple):
     """The values from which a message's new handle (its receipt) is made.
 
     Attributes:
-        pop_time_ms: Pop time of its new check point, or now without one, epoch ms; in order, that of its old handle.
+        pop_time_ms: Pop time of the new check point, or now without one; of the old handle if in order; epoch ms.
         invisible_ms: Milliseconds from `pop_time_ms` to the requested end of its invisible time.
         revive_queue: Number of the revive queue, as in its old handle.
     """

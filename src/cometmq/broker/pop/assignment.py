@@ -46,7 +46,7 @@ AskRoute = Callable[[str], Steps[list[MessageQueue] | None]]
 
 
 class Assignments:
-    """Computes which queues a member of a consumer group gets, and stores whether a group pulls or pops a topic (request mode)."""
+    """Computes the queues of members of consumer groups, and stores if a group pulls or pops a topic (request mode)."""
 
     def __init__(self, parts: Parts, ask_route: AskRoute) -> None:
         self._parts = parts
@@ -65,7 +65,7 @@ class Assignments:
         await self._saver.close()
 
     def assign(self, query: AssignmentQuery) -> Steps[list[Assignment] | None]:
-        """Return the queues that a group's member shall consume, each with pull or pop; None: unknown, it keeps its queues.
+        """Return the queues of a group's member, each with pull or pop; None if unknown, so that it keeps those it has.
 
         For a broadcasting group, or if the settings leave the sharing to clients, these are all queues of the
         topic, but only this broker's if no nameserver returns a route.
@@ -173,7 +173,7 @@ ROUTE_TIMEOUT_MS = 3_000
 
 
 class RouteLookup:
-    """A lookup of routes that tries the nameservers in turn until one returns a route."""
+    """A lookup of routes that asks one nameserver after the other until one returns a route."""
 
     def __init__(self, settings: BrokerSettings, ask: AskNameservers) -> None:
         self._settings = settings

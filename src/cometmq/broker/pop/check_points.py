@@ -324,7 +324,7 @@ class CheckPointTable:
     # --- time
 
     def pop_due(self, now_ms: int) -> list[CheckPoint]:
-        """Unschedule and return the check points that are due, by due time; some may be done. `again_at` schedules one again."""
+        """Unschedule and return the check points that are due, by due time; some of them may be done already."""
         last = now_ms // PERIOD_MS
         due: list[CheckPoint] = []
         while self._ends and self._ends[0] <= last:
@@ -389,7 +389,7 @@ class CheckPointTable:
     # --- the log is truncated
 
     def truncated(self, end: int, end_of: Callable[[str, int], int]) -> list[CheckPoint]:
-        """Adapt to a log that now ends at physical offset `end`; return the check points whose records must be written again.
+        """Adapt to a log that ends at physical offset `end` now; return the check points to be written again.
 
         Messages that the log has lost are forgotten, and retries that it has lost are undone. `end_of` returns the
         queue offset after the last message of a topic's queue.

@@ -50,7 +50,7 @@ class GroupOffsets:
         return (yield from elsewhere(lambda: _counted(points))) if points else {}
 
     def begin(self, place: Place, queue: ConsumeQueue | None, init_mode: int) -> Steps[int]:
-        """Return, and usually commit, the offset at which a new group starts to pop a queue (PopMessageProcessor.getInitOffset).
+        """Return, and usually commit, the offset at which a new group starts to pop a queue (Java: getInitOffset).
 
         That is the first message for FROM_MIN, for a retry topic, and for a queue that is recent (see `_is_young`) or
         starts at 0 and is known to be younger than the group; else the last message, or 0 if the queue never had one.

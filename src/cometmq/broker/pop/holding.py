@@ -40,7 +40,7 @@ class Holding:
         self._waiting = waiting
 
     def find(self, receipt: Receipt, topic: str, group: str) -> HeldMessages | None:
-        """Return the messages that were popped together with that of a handle; None if none of them is hidden.
+        """Return the messages popped together with that of a handle; None if all are acknowledged or delivered again.
 
         Args:
             receipt: The handle.
@@ -55,13 +55,13 @@ class Holding:
         return self._check_points.get(key)
 
     def offsets(self, held: HeldMessages) -> list[int]:
-        """Return the queue offsets of the messages that are still hidden."""
+        """Return the queue offsets of the messages that are neither acknowledged nor delivered again."""
         if isinstance(held, OrderedPop):
             return self._orders.in_flight(*held)
         return list(held.left()) if held.state is PointState.OPEN else []
 
     def extend(self, held: HeldMessages, invisible_ms: int) -> None:
-        """Hide messages for a time from now on; raises StoreError if only a restart would forget that."""
+        """Hide messages for a time from now on; StoreError: they are hidden, but a restart would forget that."""
         until_ms = self._clock.now_ms() + invisible_ms
         if isinstance(held, OrderedPop):
             self._show_at(held, until_ms)

@@ -93,7 +93,7 @@ class Journal:
     # --- reading
 
     def read_on(self) -> Steps[list[CheckPoint]]:
-        """Read on in the revive topic, mostly records of other brokers or an earlier process; return the check points found.
+        """Read on in the revive topic; return the check points found, mostly of other brokers or an earlier process.
 
         Rewritten ones are returned again, also if their check point is known. Check points of deleted topics or groups
         are skipped, and with a log entry those whose content cannot be decoded.
@@ -135,7 +135,7 @@ class Journal:
             )  # fmt: skip
 
     def _when_acknowledged(self, point: CheckPoint) -> int:
-        """Return when the acknowledgements behind a check point that a timer delivered will have been read, epoch ms."""
+        """Return when the acknowledgements behind a check point that a timer delivered should be read, epoch ms."""
         return max(point.due_ms, self._parts.clock.now_ms()) + _ACKS_LATE_MS
 
     def _is_of_deleted(self, body: CheckPointBody, physical_offset: int) -> bool:
@@ -166,7 +166,7 @@ class Journal:
         self.check_points.begin(point, self.passed(point, result))
 
     def extend(self, point: CheckPoint, invisible_ms: int) -> None:
-        """Hide the messages of an open check point for longer, under their old handles, and write its record again.
+        """Change how long the messages of an open check point are hidden, under their old handles, and record that.
 
         The time counts from their pop. Raises StoreError if the record cannot be written: then a restart of the broker
         delivers the messages after their former invisible time.

@@ -1,7 +1,7 @@
 """Pops, notifications (is there anything to pop?), and the number of waiting pops.
 
-Checks and codes are in the order of PopMessageProcessor and NotificationProcessor of RocketMQ 5.3.3. A pop that finds
-nothing waits for messages as long as it asks for, but at most 120 s, unless too many wait or the broker stops.
+Most checks and codes follow PopMessageProcessor and NotificationProcessor of RocketMQ 5.3.3. A pop that finds nothing
+waits for messages as long as it asks for, but at most 120 s, unless too many wait or the broker stops.
 """
 
 from functools import partial
@@ -147,7 +147,7 @@ class Popping:
     def notification(
         self, request: NotificationRequest, caller: Caller[NoticeResult]
     ) -> NoticeResult | None:
-        """Return whether there are messages to pop, ignoring filters; None if the request waits for some or the end of its time.
+        """Return whether there are messages to pop, ignoring filters; None if the request waits and is answered later.
 
         Raises:
             RequestError: The topic or this queue of it cannot be popped, or not by this group.

@@ -82,7 +82,7 @@ class PoppedMessages:
 
 
 class PopReader:
-    """Reads the messages that a pop takes from a queue, at once or in a thread."""
+    """Reads the messages of pops from queues, at once from memory or in a thread from the disk."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class PopReader:
                 yield config
 
     def has_messages(self, topic: str, group: str, queue_id: int) -> bool:
-        """Return whether a queue ends after the group's offset, or has messages if there is none; ignores filters and locks."""
+        """Return whether a queue ends after a group's offset, or without one has messages; ignores filters, locks."""
         queue = self._store.queue(topic, queue_id)
         if queue is None:
             return False

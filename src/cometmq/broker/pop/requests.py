@@ -114,7 +114,7 @@ _BEGIN = b'{"code":%d,' % RequestCode.ACK_MESSAGE  # All official clients write 
 
 
 class AckBatch:
-    """The handler of ACK_MESSAGE requests; it handles together those that were received at once."""
+    """The handler of ACK_MESSAGE requests; it handles together those that were read from a connection at once."""
 
     def __init__(self, check_points: CheckPointTable, acks: Acks) -> None:
         """`acks` handles the acknowledgements that need the slow path."""
@@ -132,7 +132,7 @@ class AckBatch:
     def take_frames(
         self, data: bytes, position: int, peer: Peer, count_max: int
     ) -> tuple[int, int]:
-        """Handle up to `count_max` ACK_MESSAGE frames from `position`, until an unusual one; return the position after them and their count."""
+        """Handle ACK_MESSAGE frames from `position` up to an unusual one; return the end of these and their count."""
         if not data.startswith(_BEGIN, position + _PREFIX_SIZE):
             return position, 0
         named = _Named(self._check_points)

@@ -43,7 +43,7 @@ class Revive:
         self._waiting = waiting
 
     def hand_on(self, due: Iterable[CheckPoint]) -> Steps[None]:
-        """Copy the unacknowledged messages of due check points to retry topics; a check point that fails is due again in 10 s.
+        """Copy unacknowledged messages of due check points to retry topics; one that fails is due again in 10 s.
 
         Messages that cannot be redelivered, for example those of a deleted topic, are dropped.
         """

@@ -117,7 +117,7 @@ class PopLongPolls:
         return self._count >= settings.polling_total_max or here > settings.polling_max
 
     def hold(self, waiter: HeldPop) -> bool:
-        """Let a pop wait; return False if those of its connection would be too many or too large, or all together too large."""
+        """Let a pop wait; return False if its connection has too many, or waiting pops would take too much memory."""
         if not self._bounds.take(waiter.caller.owner, _SIZE + waiter.text_size):
             return False
         self._hold(waiter, is_first=False)
@@ -160,7 +160,7 @@ class PopLongPolls:
             self._woken[key] = None
 
     def wake_ordered(self) -> None:
-        """Schedule attempts where pops in order wait, because a queue that they wait for may be unlocked by now."""
+        """Schedule attempts for topics and groups with waiting pops in order, whose queues time may have unlocked."""
         for key in self._ordered:
             self.wake(key)
 
@@ -266,7 +266,7 @@ class PopLongPolls:
         return found
 
     def _end_reading(self, waiter: HeldPop) -> None:
-        """Let a pop wait again, or release its quota, after an attempt that waited for the disk or for its turn."""
+        """Let a pop wait again, or release its quota, after an attempt that did not end at once."""
         if waiter.state is HeldState.WAITING:
             self._hold(waiter, is_first=True)
             if waiter.is_unfinished or waiter.is_woken:

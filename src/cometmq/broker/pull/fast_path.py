@@ -2,8 +2,8 @@
 
 A consumer usually pulls again as soon as its last pull was answered. The bytes read from its connection are then
 mostly one pull, or one per queue, whose header differs from the previous pull's in four numbers only
-(`kernel.split_pull`). The rest of the header is parsed once and cached. A pull at the end of its queue waits here for a
-message, which is then read as for any other pull. A pull that this path cannot answer or hold is decoded into a command (docs/design/0046-columns.md).
+(`kernel.split_pull`). The rest of the header is parsed once and cached. Most pulls at the end of their queue wait here
+for a message. A pull that this path neither answers nor holds is decoded into a command (docs/design/0046-columns.md).
 """
 
 from collections.abc import Callable
@@ -75,7 +75,7 @@ class _WaitingPull:
         return self.owner.is_closed
 
     def hold(self) -> None:
-        """Do nothing: nothing is kept of the request that its answer does not need."""
+        """Do nothing: only those parts of the request are kept that the answer needs."""
 
     def answer(self, work: Callable[[], PullAnswer | Steps[PullAnswer | None] | None]) -> None:
         """Answer with the result of `work`, as the slow path does."""
@@ -91,10 +91,11 @@ class _WaitingPull:
 
 
 class PullIntake:
-    """The fast path for pulls that find messages at once, see that none matches, or wait, and need no special treatment.
+    """The fast path of pulls: answers those that find messages or no match at once, and holds most that must wait.
 
     Attributes:
-        size: Bytes of messages that `take` has answered, and that were checked to find them (`FoundPulls.pull`), since the owner last set it to 0, as it does for each batch of reads.
+        size: Sum of the sizes (`FoundPulls.pull`) of the answers by `take` since the owner set it to 0, which the owner
+            does for each batch of reads.
     """
 
     codes = frozenset({_PULL})
@@ -109,7 +110,7 @@ class PullIntake:
         )
 
     def take(self, data: bytes, peer: Peer, count_max: int) -> tuple[int, int]:
-        """Answer up to `count_max` pulls at the start of a connection's bytes; return the position after them and the count."""
+        """Answer or hold up to `count_max` pulls at the start of `data`; return where they end, and how many."""
         left = TURN_SIZE_MAX - self.size
         size = self.answer(data, peer.write_at_once) if left > 0 else 0
         peer.asks_alone = size > 0
@@ -123,7 +124,7 @@ class PullIntake:
     def _take_some(
         self, data: bytes, peer: Peer, count_max: int, size_max: int
     ) -> tuple[int, int]:
-        """Answer up to `count_max` pulls with one write, until their messages reach `size_max` bytes or one is not answered."""
+        """Answer or hold pulls, up to the limits or one that needs the slow path; write all answers together."""
         frames: list[bytes | memoryview] = []
         position = size = written = count = 0
         while position < len(data) and count < count_max and size < size_max:
@@ -141,7 +142,7 @@ class PullIntake:
         return position, count
 
     def answer(self, data: bytes, write: Write) -> int:
-        """Answer `data` if it is one pull that this path can answer; return the size of the messages, 0 if it cannot."""
+        """Answer `data` if it is one pull that this path can answer; return the size that it counts for, else 0."""
         split = split_pull(data)
         if split is None:
             return 0
@@ -159,7 +160,7 @@ class PullIntake:
         return answer[1]
 
     def _hold(self, data: bytes, peer: Peer) -> bool:
-        """Hold the pull that `answer` has just not answered, if it waits at the end of its queue."""
+        """Hold a pull that `answer` has just not answered if it is at its queue's end; return whether it is held."""
         split = split_pull(data)
         if split is None:
             return False
@@ -171,7 +172,7 @@ class PullIntake:
         return self._found.hold(known, queue_id, offset, commit_offset, caller, self._run_again)
 
     def _run_again(self, held: HeldPull) -> None:
-        """Answer a held pull that was woken; if it finds no messages at once, leave it to the slow path."""
+        """Answer a held pull that was woken, on the slow path if this path cannot answer it at once."""
         waiting = held.caller
         assert isinstance(waiting, _WaitingPull)
         try:

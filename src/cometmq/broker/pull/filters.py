@@ -108,7 +108,7 @@ class Filters:
         return MessageFilter(passes=passes)
 
     def fast_match(self, subscription: Subscription) -> TagCodes | PropertyFilter | None:
-        """Return the match of `AnswerTerms` that means the same as `filter_of`; None if the kernel has none yet, or all match.
+        """Return the match of `AnswerTerms` with the meaning of `filter_of`; None if the kernel has none for it (yet).
 
         An SQL92 expression has one once `filter_of` has compiled it.
         """
@@ -123,7 +123,7 @@ class Filters:
         return None if known is None else known.fast
 
     def _passes_origin(self, known: dict[str, Passes], group: str, block: bytes) -> bool:
-        """Return whether a retried message passes the group's SQL92 filter of its original topic; without a valid one it does."""
+        """Return whether a retried message passes the SQL92 filter of its original topic; True without a valid one."""
         topic = find_property(block, _RETRY_TOPIC)
         if topic is None:
             return True

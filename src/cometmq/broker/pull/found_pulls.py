@@ -83,7 +83,7 @@ class KnownPull:
 
 
 class FoundPulls:
-    """The service for pulls that find messages at once; it leaves others to the slow path."""
+    """The service for pulls that find messages or no match at once, or wait at a queue's end; `Pulls` does others."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class FoundPulls:
         self._filters = Filters(parts.settings, parts.members)
 
     def known(self, request: PullRequest) -> KnownPull | None:
-        """Return the parsed header for pulls of this form; None if all of them need the slow path."""
+        """Return the parsed header for pulls of this form; None if its expression is too long or cannot be used."""
         if len(request.subscription or "") > _EXPRESSION_MAX:
             return None
         subscription = None
@@ -131,7 +131,7 @@ class FoundPulls:
     ) -> tuple[bytes, int] | None:
         """Return an answer frame with messages from an offset on, or that none matched, and the size that it counts for.
 
-        That is the size of the messages in bytes and of what was checked to find them. None leaves it to the slow path.
+        That is the size of the messages in bytes and of what was checked to find them. None: use the slow path.
 
         `commit_offset` is for a header that says that the pull commits, None if it was committed when the pull was held;
         `opaque` is the request's number.
@@ -185,7 +185,7 @@ class FoundPulls:
         caller: Caller[PullAnswer],
         run_again: Callable[[HeldPull], None],
     ) -> bool:
-        """Hold a pull at the end of its queue as the slow path does; return False to leave it to that.
+        """Hold a pull at the end of its queue as the slow path does; if this returns False, the slow path must do it.
 
         Call it after `pull` has returned None for it, which checks the header against the tables.
         """
@@ -217,7 +217,7 @@ class FoundPulls:
     def run_again(
         self, held: HeldPull, request: PullRequest, caller: Caller[PullAnswer]
     ) -> None:
-        """Leave a held pull that was woken to the slow path; `request` has the numbers that `held` lacks."""
+        """Pass a held pull that was woken to the slow path; `request` has the queue and offset that `held` lacks."""
         self._pulls.run_again(replace(held, request=request, caller=caller))
 
     def _count_missed(self, known: KnownPull, queue_id: int, offset: int, began: float) -> None:

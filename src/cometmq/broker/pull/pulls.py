@@ -88,7 +88,7 @@ class Pull(NamedTuple):
     """A pull that has passed its checks.
 
     Attributes:
-        may_hold: False once the pull was held: its offset is not committed again, and only an SQL92 filter can hold it again.
+        may_hold: False once the pull was held: its offset is not committed again, and only SQL92 filters hold it again.
         deadline: For a pull that was held: until when it may wait on, monotonic seconds.
         began: When the pull arrived or was run again, monotonic seconds.
     """
@@ -126,7 +126,7 @@ class Pulls:
         self._again = self.run_again  # One bound method for all held pulls.
 
     def pull(self, request: PullRequest, caller: Caller[PullAnswer]) -> Outcome:
-        """Return messages, the reason for none, or None if the pull is held; or a generator that returns one of these later.
+        """Return messages, the reason for none, or None if the pull is held; or steps that return one of these later.
 
         Raises:
             RequestError, ConnectionLost: The pull is refused, or its client disconnected meanwhile.
@@ -158,7 +158,7 @@ class Pulls:
         may_hold: bool,
         deadline: float = 0,
     ) -> Outcome:
-        """Check a pull and do it; if its filter may be slow, the pull may wait for its turn."""
+        """Check a pull and do it; if its filter may be slow, maybe in a later iteration of the event loop."""
         admission = self.admission
         admission.check_broker()
         group, topic = admission.group_of(request), admission.topic_of(request)
@@ -174,7 +174,7 @@ class Pulls:
         return self._turns.run(caller.owner, begin, len(expression or ""))
 
     def _begin(self, pull: Pull, told: Subscription | None) -> Outcome:
-        """Read messages, or move a reset consumer; `told` is the heartbeats' subscription, None if the pull carries its own."""
+        """Read messages, or move a reset consumer; `told` is the heartbeats' subscription, unless the pull has one."""
         request, offsets = pull.request, self._offsets
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
         subscription = told or self._filters.subscription(
@@ -236,7 +236,7 @@ class Pulls:
             )  # fmt: skip
 
     def note_first(self, request: PullRequest, queue_id: int, offset: int) -> None:
-        """Remember, within limits, where a group with members first pulls in a queue; without a commit its lag starts there."""
+        """Remember, within limits, a group's first pull from a queue, where its lag begins while it has no commit."""
         self._members.note_first_pull(request.consumer_group, request.topic, queue_id, offset)
 
     def _read_cold(
@@ -318,11 +318,11 @@ class Pulls:
         )  # fmt: skip
 
     def _is_lost(self, request: PullRequest) -> bool:
-        """Return whether an offset beyond a queue's end counts as that of a deleted queue: none is committed here.
+        """Return whether a pull beyond a queue's end is of a deleted queue, so that it continues at this queue's start.
 
-        Differs: RocketMQ moves every such group to the end, so it misses earlier messages of the new queue. A group with an
-        offset here has seen more of this queue than a crash has left of it; it continues at the end. So does a program that
-        pulls without waiting for messages, if no deletion of the topic is known. A slave may just be behind its master.
+        Assumed if the group has no offset of the queue, the pull may wait or a deletion of the topic is known, and this
+        is no slave, which may be behind its master. RocketMQ moves every such group to the end, so that it misses
+        earlier messages of the new queue. A group with an offset has seen more of this queue than a crash has left.
         """
         stored = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
         follows = request.sys_flag & PULL_SUSPEND
@@ -360,7 +360,7 @@ class Pulls:
         codes: frozenset[int] | None,
         run_again: Callable[[HeldPull], None],
     ) -> bool:
-        """Hold a pull of the fast path; return False to leave it to the slow path, which refuses it if too many wait."""
+        """Hold a pull of the fast path; return False if it may not wait or too many do: the slow path answers then."""
         wait_ms = self._wait_ms(request)
         if wait_ms <= 0:
             return False
@@ -393,7 +393,7 @@ class Pulls:
         self._polls.hold(queue, HeldPull(request, caller, codes, deadline, self._again))
 
     def _is_held_again(self, pull: Pull, result: GetResult) -> bool:
-        """Hold a pull again if no message to the queue's end passed its filter and time is left; return whether it is held."""
+        """Hold a pull again if time is left and nothing up to the queue's end passed its filter; return True then."""
         if (
             result.status is not GetStatus.NO_MATCHED_MESSAGE
             or result.next_offset < result.max_offset

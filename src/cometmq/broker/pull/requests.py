@@ -1,4 +1,4 @@
-"""Requests of pulls (11, 361), of the check of a subscription (46), and for the limits on readers of old data (2001 to 2003)."""
+"""Requests: pulls (11, 361), checks of subscriptions (46), and limits on readers of old data (2001 to 2003)."""
 
 import orjson
 

@@ -53,17 +53,17 @@ class AllowedAddresses:
         return ip in self._members or any(ip_address(ip) in each for each in self._networks)
 
     def knows(self, ip: str) -> bool:
-        """Return whether an address is known to be allowed; if not, let nameservers be asked in the background (if any)."""
+        """Return whether an address is known to be allowed; if not, look up the group's members in the background."""
         if self.has(ip):
             return True
         self._begin_look()
         return False
 
     async def admits(self, ip: str) -> bool:
-        """Return whether an address may copy the log; if unknown, first ask nameservers, if any, and wait.
+        """Return whether an address may copy the log; if unknown, first look up the group's members, if possible.
 
-        They are asked after the call, because a slave may register and connect within the second after the last
-        question.
+        A lookup that began before the call does not suffice, because a slave may register and connect within the second
+        in which none is repeated.
         """
         if self._find_members is None:
             return self.has(ip)
@@ -78,7 +78,7 @@ class AllowedAddresses:
         return True
 
     async def look(self) -> None:
-        """Ask nameservers, if any, for the slaves, unless asked in the last second; wait for pending answers."""
+        """Look up the group's members, if possible, unless that began in the last second; wait for a running lookup."""
         self._begin_look()
         if self._looking is not None:
             await asyncio.shield(self._looking)
@@ -102,7 +102,9 @@ class AllowedAddresses:
 def members_by_nameservers(
     nameservers: Sequence[str], broker_name: str, calls: NameserverCalls, ips_of: IpsOf
 ) -> FindMembers:
-    """Return a function that asks all nameservers for the IPs of a group's slaves, and uses the last answer of a silent one.
+    """Return a function that asks all nameservers for the IPs of a group's slaves.
+
+    If a nameserver does not answer, or not correctly, its last answer counts. An error code counts as no slaves.
 
     `calls` sends the requests (GET_BROKER_CLUSTER_INFO), and `ips_of` resolves a host name.
     """

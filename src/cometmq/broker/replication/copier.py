@@ -1,4 +1,4 @@
-"""Replicates a master's log on a slave: connects, compares the logs, copies, and reconnects."""
+"""Replicates a master's log on a slave: connects, compares the ends of both logs, copies, and reconnects."""
 
 import asyncio
 import logging
@@ -46,10 +46,10 @@ class LogCopier:
         on_written: Callable[[], None],
         tls: TlsSettings | None = None,
     ) -> None:
-        """Nobody else may write to `store`; `own_ip` is the local address of connections, None: any.
+        """No other component may append to `store`; `own_ip` is the local address of connections, None: any.
 
-        `pool` reads this broker's log; `on_written` is called to flush what was appended; without `tls` there is no
-        TLS.
+        Threads of `pool` read this broker's log and certificates; `on_written` is called to flush what was appended;
+        without `tls` there is no TLS.
         """
         self._store = store
         self._side = store.replica_side
@@ -81,7 +81,7 @@ class LogCopier:
             await asyncio.wait([self._last.gone], timeout=1)
 
     def master_told(self, address: str) -> None:
-        """Let the copier connect, maybe again, to the master's HA port at "host:port"; ignored if empty or unchanged."""
+        """Set the master's HA address, "host:port", and close a present connection; ignored if empty or unchanged."""
         if not address or address == self._address:
             return
         _log.info("the log is copied from the master's HA port, %s", address)
@@ -139,7 +139,7 @@ class LogCopier:
                     self._is_told.set()
 
     async def _copy(self, address: str) -> float:
-        """Connect and copy until the connection ends, or fail; return the pause before the next attempt, in seconds."""
+        """Try to connect, copy until the connection ends, and return the seconds to pause before the next attempt."""
         link = await self._connect(address)
         if link is None:
             return _RETRY_SECONDS

@@ -44,7 +44,7 @@ class MasterLink(asyncio.BufferedProtocol):
         clock: Clock,
         on_written: Callable[[], None],
     ) -> None:
-        """`joint` has this log's bytes from `end.start` on; `on_written` is called to flush what was appended."""
+        """`joint` has this log's bytes from `end.start` on, to compare; `on_written` is called to flush the store."""
         self.end = end
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.why: LinkError | None = None
@@ -68,7 +68,7 @@ class MasterLink(asyncio.BufferedProtocol):
 
     @property
     def is_active(self) -> bool:
-        """Whether the connection to the master is open and the two logs fit."""
+        """Whether the connection to the master is open, and the comparison of the two logs found no difference."""
         return self._transport is not None and self.end.is_copying and self.end.is_joined
 
     @property

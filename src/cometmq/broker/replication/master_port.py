@@ -211,7 +211,7 @@ class MasterPort:
                 self._copies.gone(link.member)
 
     def acked(self, link: SlaveLink) -> None:
-        """Note that a slave has acknowledged more of the log, and confirm the waiting sends that now have enough replicas."""
+        """Note that a slave has acknowledged more of the log; confirm the sends that now have enough replicas."""
         if link.end.acked > self._errors.get(link.member, _NO_ERROR).acked:
             self._errors.pop(link.member, None)
         self._count_in(link)
@@ -247,7 +247,7 @@ class MasterPort:
         self._count()
 
     async def _look_at_log(self, link: SlaveLink) -> None:
-        """Look for damage of this log after the last offset of a slave that left; log damage that is new for it."""
+        """Look for damage of this log after the offset that a slave that left has acknowledged; log it if it is new."""
         loop = asyncio.get_running_loop()
         try:
             fault = await loop.run_in_executor(
@@ -279,12 +279,12 @@ class MasterPort:
     # --- consequences
 
     def _follow(self) -> None:
-        """Follow the log only if there are slaves or sends wait for them, because each send pays for it."""
+        """Listen for changes of the log only if there are slaves or sends wait for them, as each send pays for it."""
         is_followed = self._links or self._copies.rule.needed > 1
         self._side.on_moved(self.moved if is_followed else None)
 
     def moved(self) -> None:
-        """Send the new part of the log to the slaves; collect it for up to 5 ms or 1 MiB unless sends wait for replicas."""
+        """Send new log to the slaves; collect it for up to 5 ms or 1 MiB unless sends wait for replicas."""
         if self._copies.rule.needed > 1:
             self._pump()
             self._count()

@@ -1,6 +1,6 @@
 """The tables that every slave copies from its master: topics, consumer offsets, groups. Features add others.
 
-A broker that becomes a slave, or a promoted slave, adapts its tables to its log here, too.
+Here are also the steps for these tables when a broker becomes a slave, or a slave is promoted.
 """
 
 import logging
@@ -36,7 +36,7 @@ _OFFSETS_AT_ONCE = 2_000
 
 
 class OwnTables:
-    """The application of a master's tables to a slave's own."""
+    """Applies a master's topics, groups and consumer offsets to a slave's own tables."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class OwnTables:
         store: MessageStore,
         mark: CopyMark | None = None,
     ) -> None:
-        """`mark` records up to which log offset the topics are known."""
+        """`mark` records up to which log offset the topics are known; None: do not record that, nor wait for saves."""
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
@@ -177,7 +177,7 @@ class OwnTables:
 
 
 def delete_before(store: MessageStore, topic: str, end: int) -> bool:
-    """Delete those queues of a topic that have no message from a physical offset on; return whether no queue is left.
+    """Delete the queues of a topic without a message from physical offset `end` on; return whether no queue is left.
 
     Raises:
         StoreBusy: The log is being truncated.
@@ -237,7 +237,8 @@ def read_groups(body: bytes) -> GroupTable:
 def begin_to_follow(mark: CopyMark, topics: Topics, end: int) -> KnownTopics:
     """Return the mark that a slave must have on disk when it begins: up to which log offset its topics are known.
 
-    `end` is the physical offset up to which a former master knows the topics of its own log. `topics` is no longer marked as that of a promoted broker.
+    That is the present mark if there is one. Otherwise it is `end`, a physical offset of its own log, if the table of
+    topics is whole, else NEVER_COPIED. `topics` is no longer marked as that of a promoted broker.
     """
     topics.is_promoted = False
     if mark.known is not None:
@@ -252,9 +253,10 @@ def take_over(
 ) -> Steps[None]:
     """Adapt the topics and groups of a promoted slave to the messages of its log.
 
-    Unknown topics with messages from after the table was copied are recreated, with as many queues as those need, and
-    groups with such retry or dead-letter topics; other unknown topics are deleted. If the table is incomplete or older
-    than the mark `known`, all unknown topics count as later ones. Raises OSError if a queue file could not be read.
+    Topics that the table lacks are recreated if they have messages from after it was copied, with as many queues as
+    those need, and so are missing groups of such retry or dead-letter topics; other unknown topics lose their queues.
+    If the table is incomplete or older than the mark `known`, all unknown topics are recreated. Raises OSError if a
+    queue file could not be read.
     """
     # topics.json may have been replaced by an older one than the mark's.
     is_current = topics.is_whole and topics.whole_version.counter >= known.version.counter

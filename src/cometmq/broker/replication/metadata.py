@@ -98,7 +98,7 @@ class MasterMetadata:
         log: KnownLog,
         clock: Clock,
     ) -> None:
-        """Copy `tables` (those that need the log last) from `master()` (None: not known yet); also send it consumer `offsets`.
+        """Copy `tables` from `master()` (None: not known), those that need the log last; send it consumer `offsets`.
 
         While the `log` here is not known to be the master's, no topics, groups or offsets are deleted here.
         """
@@ -118,8 +118,8 @@ class MasterMetadata:
     def step(self) -> Steps[float]:
         """Copy the tables from the master once, if one is known; return the seconds until the next round.
 
-        A failure is noted in `error`, and the first in a row is logged; that no master is known counts as one, before the first
-        success only after 3 s.
+        A failure is noted in `error`, and the first in a row is logged. That no master is known counts as a failure,
+        but before the first success only after 3 s.
         """
         master = self._master()
         if master is None:

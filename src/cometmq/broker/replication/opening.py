@@ -23,7 +23,7 @@ HA_PORT_DISTANCE = 1  # BrokerStartup of RocketMQ 5.3.3.
 
 
 def master_port(parts: LastingParts) -> MasterPort:
-    """Create a master's port, not bound yet; from now on sends wait for replicas if the settings require it.
+    """Create a master's HA port, not bound yet; from now on sends wait for replicas if the settings require it.
 
     Raises:
         SettingsError: The secret or the TLS settings cannot be used.
@@ -59,7 +59,7 @@ def master_port(parts: LastingParts) -> MasterPort:
 
 
 def bind_port(port: MasterPort, parts: LastingParts, *, beside: int) -> int:
-    """Bind the HA port; return its number, or 0 if there is none.
+    """Bind the HA port; return its number, or 0 if no slave could be accepted or, with a warning, it cannot be bound.
 
     `port` is the port object of this broker, and `beside` the number of the broker's own port.
 
@@ -84,7 +84,8 @@ def bind_port(port: MasterPort, parts: LastingParts, *, beside: int) -> int:
 def log_copier(parts: LastingParts, *, on_written: Callable[[], None]) -> LogCopier:
     """Create a slave's copier, which `serve` starts; raise SettingsError for a bad secret or TLS settings.
 
-    Unless the broker listens on 0.0.0.0 or ::, the slave also connects from its own address. `on_written` is called to flush what was appended.
+    Unless the broker listens on 0.0.0.0 or ::, the slave connects from the address on which it listens. `on_written` is
+    called to flush what was appended.
     """
     settings = parts.in_force.current
     copier = LogCopier(

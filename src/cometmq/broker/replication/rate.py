@@ -2,7 +2,7 @@
 
 
 class ByteRate:
-    """Counts bytes and gives the number of the last full second."""
+    """A counter of bytes that returns how many were counted in the last full second."""
 
     def __init__(self) -> None:
         self._second = 0
@@ -14,7 +14,7 @@ class ByteRate:
         self._size += size
 
     def per_second(self, now: float) -> int:
-        """Return the bytes of the last full second."""
+        """Return the number of bytes counted in the last full second."""
         self._turn(int(now))
         return self._last
 

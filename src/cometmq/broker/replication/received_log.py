@@ -1,4 +1,4 @@
-"""Appends received bytes of a master's log to a slave's store: whole records at once, a partial one when complete.
+"""Appends received bytes of a master's log to a slave's store; a record that is not whole yet waits for its rest.
 
 Most bytes are received in the buffer from which the store reads them. They are appended in pieces, so as not to block
 the loop for long.
@@ -37,7 +37,7 @@ class LogIntake:
     """
 
     def __init__(self, store: MessageStore, start: int) -> None:
-        """Bytes are expected from physical offset `start` on, the end of the store's log; an empty log may begin elsewhere."""
+        """Expect bytes from `start`, the physical end of the store's log, on; an empty log may begin elsewhere."""
         self._store = store
         self._side = store.replica_side
         self._room = bytearray(ROOM_SIZE)
@@ -109,10 +109,10 @@ class LogIntake:
         self.size += len(content)
 
     def append(self) -> None:
-        """Append whole records or blank space at a file's end, if the received bytes have some; at most about a piece.
+        """Append whole records, or blank space at a file's end, if received: up to `piece_size`, or one larger record.
 
         Raises:
-            CopyingStopped: The bytes are not records, or a record would be too large.
+            CopyingStopped: The bytes are not records, or the size in a record is impossible.
             StoreError: The store does not accept them now, or for good; the bytes are kept.
         """
         held = memoryview(self._room)[self._from : self._to]

@@ -45,12 +45,12 @@ from cometmq.steps.steps import Steps
 
 
 class ReplicaHandler:
-    """Handles requests for the replication status, and those of masters and slaves to each other."""
+    """Handles requests for the replication status (907), and between masters and slaves (905, 906, 908)."""
 
     def __init__(
         self, parts: Parts, *, metadata: MasterMetadata | None, ha_address: Callable[[], str]
     ) -> None:
-        """`metadata` is only given on a slave; `ha_address` returns the broker's own address for slaves."""
+        """`metadata` is only given on a slave; `ha_address` returns the address of the broker's HA port."""
         self._state, self._store, self._address = parts.replication, parts.store, parts.address
         self._metadata, self._ha_address = metadata, ha_address
         self.answers: Answers = {
@@ -79,9 +79,9 @@ class ReplicaHandler:
         )
 
     def _exchange(self, request: HaExchange) -> Answer:
-        """Answer with a master's addresses and flushed offset, or as a slave without them.
+        """Return this master's HA address, flushed offset and address; a slave returns none of them.
 
-        Differs: a request that sets this broker's master is refused.
+        Unlike in RocketMQ, a request that sets this broker's master is refused.
         """
         if request.master_ha_address is not None:
             raise RequestError(
@@ -134,7 +134,7 @@ def _master(state: MasterState, metadata: MasterMetadata | None) -> HaMaster:
     )
 
 
-# Changes the role as wished; the second argument names who asks, for the log.
+# Changes the role of this broker as requested.
 ChangeRole = Callable[[RoleChange], Steps[RoleChanged]]
 
 
@@ -148,7 +148,7 @@ TIMEOUT_MS = 10_000
 
 
 def asking_master(channels: Channels) -> AskMaster:
-    """Return a function that sends requests to a master; the owner of the channels closes them, which ends all requests."""
+    """Return a function that sends requests to a master; they end when the owner of `channels` closes these."""
     calls = NameserverChannels(channels)
     return lambda address, code, fields, done: calls(
         address, code, dict(fields), b"", timeout_ms=TIMEOUT_MS, done=done
@@ -220,7 +220,7 @@ UNREAD: Mapping[int, tuple[int, str]] = {
 
 
 def slave_answers(answers: Iterable[Answers], *, is_read: bool) -> list[Answers]:
-    """Return a master's handlers with refusals in place of those that a slave refuses; `is_read` is slaveReadEnable."""
+    """Return handlers with refusals for the requests that a slave refuses; `is_read` is the setting slaveReadEnable."""
     refused = REFUSED if is_read else {**REFUSED, **UNREAD}
     batches = {refusal: _RefusedBatch(*refusal) for refusal in set(refused.values())}
     single = {refusal: refusing(*refusal) for refusal in set(refused.values())}
@@ -287,7 +287,9 @@ def _noting(handler: Handler, copies: TableCopies) -> Handler:
 
 
 def of_term(answers: Answers, leads: Callable[[str], bool]) -> Answers:
-    """Return handlers of tables that refuse a slave in a group with elections, unless this broker `leads` the slave's term.
+    """Return handlers that refuse requests for tables if they name an election term that this broker does not lead.
+
+    `leads` returns whether it leads a term. Requests without a term are handled as before.
 
     The slave deletes topics that the table lacks. The table of a master of another term may lack topics whose messages
     the slave has.

@@ -133,7 +133,7 @@ class SlaveLink(ServedProtocol):
     # --- called by the port
 
     def tick(self) -> None:
-        """Check the timeouts of a slave's connection, and send a heartbeat if one is due and nothing is being sent."""
+        """Check the timeouts of a slave's connection, and send a heartbeat if one is due and sending is possible."""
         if self._transport is None or self._transport.is_closing():
             return
         was_copying, acked = self.end.is_copying, self.end.acked
@@ -240,7 +240,7 @@ class SlaveLink(ServedProtocol):
             self._again = None
 
     def _read_nowait(self, span: Span) -> Buffer | None:
-        """Return log from the page cache; if None, a thread reads it and it is sent then, or a read error closed the link."""
+        """Return log from the page cache; None if a thread reads it, and sends it then, or an error closed the link."""
         try:
             content = self._store.replica_side.read_nowait(*span)
         except OSError as error:

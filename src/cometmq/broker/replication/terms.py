@@ -28,7 +28,7 @@ def link_terms(settings: BrokerSettings) -> LinkTerms:
 
 
 def copy_rule(settings: BrokerSettings) -> CopyRule:
-    """Return the rule how many members must have a message to acknowledge it: with SYNC_MASTER inSyncReplicas (default 2), else 1."""
+    """Return the rule how many members must have a message before it is acknowledged: 1 unless SYNC_MASTER is set."""
     is_sync = settings.broker_role is BrokerRole.SYNC_MASTER
     needed = settings.replicas_needed or _COPIES_PROMISED
     return CopyRule(
@@ -40,7 +40,7 @@ def copy_rule(settings: BrokerSettings) -> CopyRule:
 
 
 def slave_rates(settings: BrokerSettings) -> SlaveRates:
-    """Return the rate limits for sending to slaves: the operator's (None: no limit), and that for catching up."""
+    """Return the rate limits for sending to slaves: the operator's (None: no limit), and that for slaves far behind."""
     most = settings.ha_rate_max if settings.is_ha_rate_bound else None
     return SlaveRates(most, settings.ha_catch_up_rate)
 

@@ -89,7 +89,7 @@ class ByteQuotas:
         span.first += len(sizes)
 
     def _sizes(self, queue: ConsumeQueue, offset: int, count: int) -> list[int]:
-        """Return the record sizes of 1 to `count` entries, in bytes (0 for gaps and blanks); raise FileNotFoundError if none."""
+        """Return the record sizes of 1 to `count` entries, bytes, 0 for gaps and blanks; FileNotFoundError if none."""
         entries = self._store.entries(queue, offset, count)
         if not entries:
             raise FileNotFoundError(f"{queue} has no entry {offset}")

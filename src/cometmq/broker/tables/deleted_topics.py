@@ -45,7 +45,7 @@ class DeletedTopics:
         self._topics = dict(found or {})
 
     def note(self, name: str, end: int, now_ms: int) -> asyncio.Future[None]:
-        """Note that a topic or group was deleted at `now_ms` (epoch ms); the future is done when that is on disk or failed.
+        """Note a deletion of a topic or group at `now_ms` (epoch ms); the future is done when it is on disk, or fails.
 
         `end` is the physical offset after the last record that may be of the deleted one. If too many deletions are
         remembered, the oldest is forgotten.

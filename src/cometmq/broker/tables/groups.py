@@ -64,7 +64,7 @@ class Groups:
     """The table of consumer groups.
 
     Attributes:
-        version: Changes with each change.
+        version: The DataVersion of the table; each change here replaces it by a newer one.
         is_copy: Whether this is a slave's table, in which `get` creates no groups.
         on_delete: Called with the name of each group that was deleted together with its offsets: every table and
             feature that stores something by group forgets it (`forget_group`).
@@ -107,7 +107,7 @@ class Groups:
             self._changed()
 
     def get(self, name: str) -> GroupConfig | None:
-        """Return a group; if it is missing, create it, or return None if that is not allowed.
+        """Return a group; if it is missing, create it, or return None if that is not allowed or the name is invalid.
 
         A slave creates none, because its table is a copy, but returns the configuration that a new group would have.
 
@@ -180,7 +180,7 @@ class Groups:
         return self._changed()
 
     def delete(self, name: str, *, is_place_kept: bool = False) -> asyncio.Future[None]:
-        """Delete a group and, unless `is_place_kept`, its offsets and what else is stored about it; return the future of saving groups.
+        """Delete a group, with its offsets unless `is_place_kept`; the future is that of saving groups.
 
         With `is_place_kept`, only its settings and read permissions are deleted: its offsets and what else is stored
         about it are kept, so that the group continues there if it is created again.

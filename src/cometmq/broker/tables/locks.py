@@ -95,8 +95,8 @@ class QueueLocks:
     ) -> tuple[list[MessageQueue], asyncio.Future[None] | None]:
         """Lock or renew the queues that are free or already this client's.
 
-        Returns those of these queues that the client holds now, and a future that is done when new locks are on disk
-        or that failed, to await before answering (None if there is no new lock). A free queue is left out if the locks would
+        Returns those of these queues that the client holds now, and a future that is done when new locks are on disk or
+        fails, to await before answering (None if there is no new lock). A free queue is left out if the locks would
         take too much memory, and each queue for 30 s after a start whose file of locks could not be read.
         """
         now = self._clock.monotonic()

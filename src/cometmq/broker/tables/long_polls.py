@@ -57,7 +57,7 @@ class LongPolls:
     """The held pulls, by queue.
 
     Attributes:
-        on_due: Called with a deadline (monotonic seconds) before those noted since `expire` began; `expire` is due then.
+        on_due: Called with a deadline (monotonic seconds) if it is the earliest yet; `expire` must be called then.
         refused: Number of pulls that were refused because too many were held, or they took too much memory.
     """
 
@@ -96,7 +96,7 @@ class LongPolls:
             )
 
     def try_hold(self, queue: ConsumeQueue, pull: HeldPull) -> bool:
-        """Hold a pull as `hold` does; return False where that refuses it."""
+        """Hold a pull as `hold` does, but return False instead of raising an error."""
         if self._count >= HELD_MAX or not self._bounds.take(pull.caller.owner, pull.size):
             return False
         self._held.setdefault(queue, []).append(pull)

@@ -137,7 +137,7 @@ class Members:
         on_first: Called at the first heartbeat of a connection if no other connection that has sent one is open.
         on_left: Called with the group name and the connection of a consumer that was removed from the group.
         on_changed: Called with the name of a consumer group whose members or topics have changed.
-        refused: Number of memberships that were refused because all of them take too much memory.
+        refused: Number of memberships that were refused because those of a connection or of all take too much memory.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class Members:
         return [name for name, group in self._consumers.items() if topic in group.subscriptions]
 
     def producer(self, client_id: str) -> Client | None:
-        """Return the producer that last used this client id, for replies; None if it has left or its user is not accepted."""
+        """Return the producer that last used this client id; None if it has left, or its user is not accepted now."""
         client = self._producers_by_id.get(client_id)
         return client if client is not None and client.asker.is_known else None
 
@@ -236,9 +236,10 @@ class Members:
             )
 
     def is_repeated(self, heartbeat: Heartbeat, client: Client, state: object) -> bool:
-        """Return whether a heartbeat repeats the last one of its connection, and nothing has changed since; note its time.
+        """Return whether a heartbeat repeats the last one of its connection, and no consumer group has changed since.
 
-        `state` stands for all other tables that a registration depends on. If False, register the heartbeat's groups.
+        If so, it is processed here; if not, the caller must register its groups. `state` stands for all other tables
+        that a registration depends on, and must be as at the last heartbeat.
         """
         held = self._held.get(client.peer)
         if held is None or held.last is None:
@@ -350,7 +351,7 @@ class Members:
         return held
 
     def _take(self, held: _Share, sizes: dict[str, int], group: str, size: int) -> None:
-        """Account for the size of a new or known membership; raise RequestError if it grows by too much memory."""
+        """Count the size of a membership in memory; raise RequestError if there is too little for its growth."""
         more = size - sizes.get(group, 0)
         if more > 0 and (held.size + more) * _HELD_SHARE > HELD_SIZE_MAX - self._size:
             self.refused += 1
@@ -489,7 +490,7 @@ def _size_of(part: ConsumerPart) -> int:
 
 
 def _update(known: dict[str, Subscription], told: Iterable[Subscription]) -> tuple[bool, bool]:
-    """Store newer subscriptions and drop missing ones; return whether topics were added or removed, and whether any is newer."""
+    """Store newer subscriptions, drop missing ones; return whether topics came or went, and whether any is newer."""
     is_changed = is_newer = False
     told = tuple(told)
     for subscription in told:

@@ -77,7 +77,7 @@ class Offsets:
         self.saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
-        """Read the file of consumer offsets, if any; raise CodecError if only damaged copies exist, OSError if the disk fails."""
+        """Read the file of consumer offsets, if any; CodecError: only damaged copies exist. OSError: the disk fails."""
         table = self._file.load(decode_offset_table)
         if table is None and self._other_file is not None:
             table = self._other_file.load(decode_offset_table)
@@ -87,7 +87,7 @@ class Offsets:
         self._size = sum(_size_of(key, queues) for key, queues in self._offsets.items())
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return the offset stored for a group and queue (of a client group, that of its next message); None without one."""
+        """Return a group's offset of a queue, for client groups that of the next message; None without one."""
         queues = self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group)
         return None if queues is None else queues.get(queue_id)
 
@@ -128,7 +128,7 @@ class Offsets:
             self.commit(group, topic, queue_id, offset=offset)
 
     def has_room(self, group: str, topic: str, queue_id: int) -> bool:
-        """Return whether an offset that a client commits may be stored; log a new one that may not."""
+        """Return whether an offset that a client commits may be stored; if not, count and log the refusal."""
         if self._size < OFFSETS_SIZE_MAX or self.get(group, topic, queue_id) is not None:
             return True
         self.refused += 1
@@ -220,7 +220,7 @@ class Offsets:
         return bool(self._grown)
 
     def take(self, theirs_by_key: Iterable[tuple[str, Mapping[int, int]]]) -> int:
-        """Apply a master's offsets, even smaller ones (after a reset); return how many groups in topics had no room.
+        """Apply a master's offsets, even smaller ones (after a reset); return for how many "topic@group" was no room.
 
         Larger offsets that groups committed here stay until the master has reached them.
         """

@@ -57,7 +57,7 @@ class Pops(Protocol):
         ...
 
     def in_flight(self) -> Steps[Mapping[Place, int]]:
-        """Count the messages of each queue and group popped, except in order, and neither acknowledged nor delivered again."""
+        """Count messages popped, except in order, and neither acknowledged nor delivered again, by group and queue."""
         ...
 
 
@@ -152,7 +152,7 @@ class GroupPositions:
         return (yield from self.pops.in_flight())
 
     def begins(self, topic: str, count: int) -> list[tuple[int, int]]:
-        """Return the offset at which a group without a position starts in each of the first `count` queues of a topic, and the queue's end."""
+        """Return the first offset and the end of each of a topic's first `count` queues; (0, 0) if it is missing."""
         queues = self._store.queues_by_number(topic) or {}
         return [
             (0, 0)

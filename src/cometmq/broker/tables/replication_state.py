@@ -43,7 +43,7 @@ class MasterState:
         address: "host:port" of its HA port; empty if not known yet.
         max_offset: Physical offset after the last record of this slave's log.
         master_flushed: Physical offset up to which the master has reported its log as flushed; 0 if it has not.
-        is_active: Whether the slave is connected and the two logs fit.
+        is_active: Whether the slave is connected, and no difference of the two logs was found.
         transferred_per_second: New bytes of the log received in the last full second.
         read_ms: When bytes were last received on the latest connection, epoch ms; 0 if never.
         written_ms: When this slave last sent something on it, epoch ms; 0 if never.
@@ -86,5 +86,5 @@ class ReplicationState:
 
     @property
     def has_master(self) -> bool:
-        """Whether the broker is a slave that is connected to its master, and the two logs fit."""
+        """Whether the broker is a slave that is connected to its master, and no difference of their logs was found."""
         return self.master is not None and self.master.is_active

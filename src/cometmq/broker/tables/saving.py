@@ -157,7 +157,7 @@ class Saver:
 
 
 def saved(*savings: "asyncio.Future[Any] | None") -> Steps[None]:
-    """Yield waits until these futures of saves are all done (None: no save); raise the RequestError of a failed one."""
+    """Wait until these futures of saves are all done (None: no save); raise the RequestError of a failed one."""
     error = None
     for saving in savings:
         if saving is not None:

@@ -41,7 +41,7 @@ class TableCopies:
     """The tables that the slaves of this master have copied; lets a deletion wait until they know of it.
 
     Deletions of topics and groups, and rounds of `copied`, are numbered. A table that a slave requests after number n
-    lacks what deletion n removed. Its request for a key of `_NEXT` proves that it has the value's table on disk.
+    lacks what deletion n removed. Its next request, for the table that follows, proves that it has that table on disk.
     """
 
     def __init__(self, replication: Callable[[], ReplicationState] | None = None) -> None:
@@ -74,7 +74,7 @@ class TableCopies:
         return slave in self._slaves() and slave in self._peers
 
     def copied(self, slave: str) -> Steps[None]:
-        """Wait until a slave that has this log has all tables as they are now; raise TimeoutError if it is too slow or gone.
+        """Wait until a slave has all tables as they are now; raise TimeoutError if it is too slow or gone.
 
         A slave requests every table in a round, and applies those that depend on the log when the round ends, if its log
         is that long. A current round may have begun before now, so `copied` waits for several rounds.

@@ -51,16 +51,16 @@ class Topics:
 
     Attributes:
         clock: The clock for versions and deletions.
-        version: Changes with each change.
+        version: The DataVersion of the table; each change here replaces it by a newer one.
         is_whole: Whether no topic should be missing: for example because topics.json itself was read, not its .bak.
-        whole_version: The version read at the start, or a later one that was taken for whole.
+        whole_version: The version read at the start, or a later one of a table that was taken for complete.
         was_copy: Whether topics.json was marked as a slave's when it was read; older versions marked it so.
         is_promoted: Whether this broker was promoted from a slave in this run, and has not become one again.
         on_change: Called with the name of each topic that was created, changed or deleted, except by `make_again`.
         on_delete: Called with the name of each deleted topic, before `on_change`: tables and features that store
             something by topic forget it (`forget_topic`).
         deleted: The remembered deletions of topics and groups.
-        refused: Number of topics that were not created because there are too many, or they would not fit into a registration.
+        refused: Number of refused creations and changes: too many topics, or too large for a registration.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class Topics:
     # --- changing
 
     def put(self, config: TopicConfig) -> asyncio.Future[None]:
-        """Create or change a topic; the future is done when that is on disk.
+        """Create or change a topic; the future is done when that is on disk, or fails.
 
         Raises:
             RequestError: There are too many topics for a new one that is no system topic, or they would not fit into a
@@ -271,7 +271,7 @@ class Topics:
         return self._changed(config.name)
 
     def delete(self, name: str, *, end: int) -> asyncio.Future[tuple[None, None]]:
-        """Delete a topic from the table and let `on_delete` clean up; the future is done when the deletion is on disk.
+        """Delete a topic from the table and call `on_delete`; the future is done when that is on disk, or fails.
 
         The caller deletes its queues. `end` is the physical offset of the log's end: all earlier records of the topic
         are of the deleted one.

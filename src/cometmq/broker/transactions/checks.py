@@ -100,7 +100,7 @@ class StateChecks:
         )
 
     def _may_be_asked(self, transaction: OpenTransaction, now_ms: int) -> bool:
-        """Return whether the immunity time of a half message is over; as in RocketMQ, one created in the future has none."""
+        """Return whether a half message's immunity time is over; one created in the future has none, as in RocketMQ."""
         age_ms = now_ms - transaction.born_ms
         seconds = transaction.immunity_seconds
         immunity_ms = (
@@ -134,7 +134,7 @@ class StateChecks:
         yield from self._carry_out(moves)
 
     def _move(self, transaction: OpenTransaction, record: Record, now_ms: int) -> _Move:
-        """Return the new copy of a half message: in the half topic, with one more check if due, or with the discarded ones."""
+        """Return a half message's new copy, for the half topic (one more check if due) or that of discarded ones."""
         properties = record.properties()
         checks = number_of(properties, keys_of.TRANSACTION_CHECK_TIMES) or 0
         # Java marks a copy whose original was not checked yet; here the original is already done.

@@ -214,7 +214,7 @@ class Transactions(Feature):
         return self._checks.resume(message_id)
 
     def _ask(self, key: TransactionKey, header: CheckTransaction, record: bytes) -> None:
-        """Ask a connected producer of the group whose user may send to the topic, in turn; log if there is none."""
+        """Ask a connected producer of the group whose user may send to the topic, round robin; log if there is none."""
         group, wanted = key.producer_group, topic_access(key.topic, frozenset({Action.PUB}))
         clients = [client for client in who_may(self._parts.members.producers(group), wanted)
                    if not client.peer.is_closed]  # fmt: skip

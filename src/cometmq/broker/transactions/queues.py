@@ -85,7 +85,7 @@ class _RecentHalves:
 
 
 class TransactionQueues:
-    """The reader and writer of the half queue and the op queue; `inner` writes messages and waits until they are durable."""
+    """Reads and writes the half queue and the op queue; `inner` writes messages and waits until they are durable."""
 
     def __init__(
         self,

@@ -185,7 +185,7 @@ class TransactionTable:
         self._track(found, offset)
 
     def begin_again(self, *, next_op: int) -> None:
-        """Forget everything, to read it again after a truncation; transactions that callers still hold count as not open."""
+        """Forget everything, to read it again after a truncation; transactions that callers hold are no longer open."""
         for transaction in self.open.values():
             transaction.state = _S.GIVEN_UP
         for known in (
@@ -281,7 +281,7 @@ class TransactionTable:
     # --- positions from which a start reads
 
     def positions(self, next_half: int) -> tuple[int, int]:
-        """Return the half offset and op offset from which a start must read, if `next_half` is the half offset to read next."""
+        """Return the half and op offsets from which a start must read; half messages from `next_half` on are unread."""
         order = self._order
         while order and order[0] not in self._by_offset:
             order.popleft()

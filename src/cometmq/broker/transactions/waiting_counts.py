@@ -43,7 +43,7 @@ class WaitingCounts:
             self._version, self._counts = table.version, dict(table.counts)
 
     def add(self, topic: str, step: int) -> None:
-        """Count so many waiting messages of a topic more, or with a negative number less."""
+        """Add `step`, which may be negative, to the count of a topic's waiting messages; it does not fall below 0."""
         count, _ = self._counts.get(topic, (0, 0))
         self._counts[topic] = max(count + step, 0), self._clock.now_ms()
         self.saver.changed()

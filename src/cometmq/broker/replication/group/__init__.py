@@ -1,1 +1,1 @@
-"""A member of a broker group that elects its leader: the machine of `replication.group` on files and connections."""
+"""A member of a broker group that elects its leader: runs the state machine of `replication.group` with I/O."""

@@ -1,4 +1,4 @@
-"""A broker's membership in a group that elects its leader: its machine, its port, and its links to the other members."""
+"""A broker's membership in a group that elects its leader: its state, its port, and its links to the other members."""
 
 import asyncio
 from collections.abc import Callable
@@ -34,17 +34,17 @@ _STRANGER = "its address is not that of a member in dLegerPeers, and haAllowedAd
 class ElectedGroup:
     """The membership of a broker in its group, from `start` to `close`.
 
-    It stands where a master has its port for slaves, and a slave the copier of the master's log (`RunningRole.replicas`).
+    It is used in place of a master's port for slaves, and of a slave's copier of the log (`RunningRole.replicas`).
 
     Attributes:
         running: The member.
     """
 
     def __init__(self, parts: LastingParts, *, on_written: Callable[[], None]) -> None:
-        """Open the files of the member, and bind its port; `address` is "ip:port" of this broker.
+        """Open the files of the member, and bind its port; `on_written` is called to flush what was appended.
 
         Raises:
-            SettingsError: The directory or the port belongs to somebody else.
+            SettingsError: The store directory is not that of this member, or the secret or TLS settings cannot be used.
             StoreDamaged: A file is damaged.
             NetError: The port cannot be bound.
             OSError: The disk failed.
@@ -117,14 +117,14 @@ class ElectedGroup:
             raise NetError(f"dLegerPeers, {joined(*place)}: {error}") from error
 
     def start(self) -> None:
-        """Take part in the group."""
+        """Accept the other members' connections, connect to them, and take part in the protocol."""
         self._port.door.serve()
         for link in self._links.values():
             link.start()
         self.running.start({member: link.send for member, link in self._links.items()})
 
     async def shut(self) -> None:
-        """Leave the group until the next start."""
+        """Close the port and the links, and wait until nothing is being written any more."""
         await self._port.door.close()
         for link in self._links.values():
             await link.close()
@@ -144,7 +144,7 @@ class ElectedGroup:
         """Do nothing; `shut` ends the membership."""
 
     def knows(self, ip: str) -> bool:
-        """Return whether an address is that of a member."""
+        """Return whether an IP is known as a member's or is in haAllowedAddresses; if not, resolve host names again."""
         return self._allowed.knows(ip)
 
     @property
@@ -159,7 +159,7 @@ class ElectedGroup:
         return self._ids[self.running.place.own]
 
     def state(self) -> ReplicationState:
-        """Return the replication state of this member: that of a master if it leads, otherwise that of a slave."""
+        """Return the replication state of this member: as a master while it serves as leader, otherwise as a slave."""
         end, running = self._store.max_offset, self.running
         if running.is_serving:
             copies = tuple(self._copy_of(link) for link in self._links.values() if link.is_open)
@@ -214,7 +214,7 @@ def check_alone(settings: BrokerSettings, disk: Disk) -> None:
 
 
 def _find(peers: dict[str, PeerAddress], ips_of: IpsOf) -> FindMembers:
-    """Return a function that resolves the hosts of the members."""
+    """Return a function that returns the IPs of all members, and resolves their host names for that."""
 
     async def ips(host: str) -> frozenset[str]:
         try:

@@ -4,7 +4,7 @@
 | --- | --- |
 | the member that was connected to | `challenge`: its group and id, and random bytes |
 | the one that connected | `hello`: its group, id, number of its run, its broker's address, random bytes, and a proof |
-| the first | `welcome` with a proof, or `refusal` with the reason |
+| the member that was connected to | `welcome` with a proof, or `refusal` with the reason |
 
 With haSecretFile, each proves that it knows the secret (`codec.replication.proof_of`).
 """
@@ -51,7 +51,7 @@ class Challenge:
         self._chance = secrets.token_bytes(CHANCE_SIZE)
 
     def challenge(self) -> list[Content]:
-        """Return the first frame."""
+        """Return the frame that begins the greeting."""
         own = self._own
         return encode_frame(
             {
@@ -66,7 +66,7 @@ class Challenge:
     def hello(
         self, frame: GroupFrame, members: frozenset[str]
     ) -> tuple[PeerHello, list[Content]]:
-        """Return what the other side tells of itself, and the welcome for it.
+        """Check the hello of the other side; return its data, and the welcome to send.
 
         Raises:
             CodecError: The frame is no hello.

@@ -1,4 +1,4 @@
-"""The bytes of a member's log: where parts may end, their content, and the group's own records."""
+"""The bytes of a member's log: where the parts sent to members may end, their content, and the group's own records."""
 
 import orjson
 
@@ -26,7 +26,7 @@ class GroupLogBytes:
         self._file_size = store.replica_side.file_size
 
     def cut(self, begin: int, limit: int) -> int:
-        """Return the end of the last whole record between two offsets, or the end of the first if none fits.
+        """Return the end of the last whole record from `begin` up to `limit`, or of the first record if it is longer.
 
         The blank end of a file is only sent together with the record after it, as a log does not end behind a blank end.
         """
@@ -71,7 +71,7 @@ class GroupLogBytes:
         return bytes(piece)
 
     def append(self, offset: int, content: memoryview) -> int:
-        """Append records or a part of a blank end at an offset; return the offset of the rest of the bytes.
+        """Append records or a part of a blank end at an offset; return the offset after the last appended byte.
 
         Raises:
             StoreError: The store accepts nothing now, or for good; or the bytes are no whole records (RecordIllegal).
@@ -82,7 +82,7 @@ class GroupLogBytes:
         return end
 
     def group_record(self, offset: int, group: str, term: int, membership: Membership) -> bytes:
-        """Return the bytes of a record with which a leader begins its term at an offset, after a blank end if it needs one.
+        """Return an encoded record with which a leader begins its term at an offset, after a blank end if needed.
 
         The record is valid for every program that reads the log. It is marked as rolled back, so that none puts it into a
         queue.

@@ -122,7 +122,7 @@ def encode_terms(rows: Sequence[Row[int]]) -> bytes:
 
 
 def decode_terms(content: bytes) -> tuple[Row[int], ...]:
-    """Return the rows in epochFileCheckpoint; raise CodecError if it is damaged. The CRC 0 is not checked, as in RocketMQ."""
+    """Return the rows in epochFileCheckpoint; CodecError if it is damaged. A CRC of 0 always passes, as in RocketMQ."""
     count, _, rest = content.partition(b"\n")
     crc, _, lines = rest.partition(b"\n")
     try:

@@ -80,7 +80,7 @@ class _LinkConnection(asyncio.Protocol):
             self.gone.set_result(None)
 
     def write(self, parts: list[Content]) -> None:
-        """Send a frame, unless too much waits to be sent."""
+        """Send a frame; drop it if the connection is closed, or 16 MiB or more wait to be sent."""
         transport = self._transport
         if transport is not None and transport.get_write_buffer_size() < UNSENT_SIZE_MAX:
             transport.writelines(parts)
@@ -110,7 +110,7 @@ class PeerLink:
         clock: Clock,
         on_refused: Callable[[str], None],
     ) -> None:
-        """Connect from `start` on to host and port `place`; `on_refused` is called with the id if no process listens there."""
+        """Connect to host and port `place` after `start`; call `on_refused` with the id if no process listens there."""
         self.member = member
         self.error: str | None = "it has not been connected yet"
         self._place = place
@@ -131,7 +131,7 @@ class PeerLink:
         self._tasks.spawn(self._run(), "link")
 
     async def close(self) -> None:
-        """End the link."""
+        """Close the connection, and do not connect again."""
         if self._connection is not None:
             self._connection.close()
         await self._tasks.close()

@@ -43,7 +43,7 @@ class PeerPort:
         tls: ServerTls | None,
         on_message: OnMessage,
     ) -> None:
-        """Call `on_message` with each message of one of the `members` and its size; its receiver calls `handled` later."""
+        """Call `on_message` with each message of another member and its size; the receiver calls `handled` later."""
         self.own = own
         self.members = members
         self.clock = clock
@@ -69,7 +69,7 @@ class PeerPort:
         """Note that a member has connected, in place of its old connection.
 
         Raises:
-            LinkError: Another process with this id is connected.
+            LinkError: Another process with this id is connected, and has sent something in the last 2 s.
         """
         old = self._peers.get(hello.member)
         if old is not None and old.hello is not None:
@@ -82,7 +82,7 @@ class PeerPort:
         self._peers[hello.member] = peer
 
     def came(self, peer: "PeerConnection", message: Message, size: int) -> None:
-        """Pass a message on; read no more from this member if too much waits to be handled."""
+        """Pass a message to `on_message`; stop reading from its sender if over 32 MiB in all wait to be handled."""
         self._unhandled += size
         if self._unhandled > UNHANDLED_SIZE_MAX and peer not in self._held_back:
             self._held_back.append(peer)
@@ -90,7 +90,7 @@ class PeerPort:
         self._on_message(message, size)
 
     def handled(self, size: int) -> None:
-        """Note that a message of this size was handled."""
+        """Note that a message of this size was handled; read from stopped members again if at most 16 MiB wait."""
         self._unhandled -= size
         if self._held_back and self._unhandled <= UNHANDLED_SIZE_MAX // 2:
             for peer in self._held_back:
@@ -125,12 +125,12 @@ class PeerConnection(ServedProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a member has been recognized."""
+        """Whether the other member has sent a valid hello."""
         return self.hello is not None
 
     @property
     def is_alive(self) -> bool:
-        """Whether the member has sent something lately."""
+        """Whether the member has sent something in the last 2 s."""
         return self._port.clock.monotonic() - self._heard_at < ALIVE_SECONDS
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

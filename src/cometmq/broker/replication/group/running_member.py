@@ -1,7 +1,8 @@
 """Runs a member of a group (`replication.group.RaftMember`) on a store, files, connections and clocks.
 
-Events are handled one after the other: messages, ticks, and changes of the log. The actions that the machine returns are done in
-their order, flushes in a thread, before the next event. Of the log the machine only knows offsets; parts are copied as bytes.
+Events are handled one after the other: messages, ticks, and changes of the log. The actions that the state machine
+returns are done before the next event; files other than the log are written in a thread. The state machine knows only
+offsets of the log; parts of the log are copied as bytes.
 """
 
 import logging
@@ -38,7 +39,7 @@ _log = logging.getLogger(__name__)
 # Parts are read and checked on the loop.
 TIMING = GroupTiming(part_size=256 << 10, window_size=4 << 20)
 _RETRY_SECONDS = 0.1
-# How long the preferred leader must have been reachable before it is given the lead, and how long that may take.
+# How long this member must have served before it hands the lead to the preferred leader, and how long that may take.
 _PREFER_MS = 10_000
 _HAND_OVER_MS = 1_000
 _PREFER_LAG_MAX = 1 << 20
@@ -71,7 +72,7 @@ def boot_clock_ms() -> int:
 def open_member(
     store: MessageStore, files: MemberFiles, place: GroupPlace, *, is_flushed: bool, now_ms: int
 ) -> tuple[GroupLog, MemberState]:
-    """Return the log and the state with which a member starts; the state has a larger number of the run than ever before.
+    """Return the log and the state with which a member starts; the number of the run is larger than ever before.
 
     Args:
         store: Its store, recovered.
@@ -81,7 +82,8 @@ def open_member(
         now_ms: Wall time in ms, from which the first run of an empty directory gets its number.
 
     Raises:
-        SettingsError: The directory belongs to somebody else, or has messages but was never a member's.
+        SettingsError: The directory is that of another member or group or has messages but was never a member's, or the
+            members have changed.
         StoreDamaged: A file is damaged; the message has the repair.
         OSError: The disk failed.
     """
@@ -117,11 +119,11 @@ class RunningMember:
     """A member of a group, from `start` to `close`.
 
     Attributes:
-        member: Its machine.
+        member: Its state machine.
         place: Its place in the group.
-        is_over: Whether it takes no part in the group any more, because its disk or its log failed.
+        is_over: Whether it takes no part in the group any more, because of an error such as a failed disk.
         is_serving: Whether it leads, has committed a record of its term, and has dispatched everything before it.
-        on_change: Called when it starts or stops serving, or follows another leader.
+        on_change: Called when it starts or stops serving, follows another leader, fails, or `is_readable` changes.
     """
 
     def __init__(
@@ -167,7 +169,7 @@ class RunningMember:
     # --- life
 
     def start(self, senders: Mapping[str, Callable[[list[Content]], None]]) -> None:
-        """Take part in the group; `senders` send a frame to another member, by its id."""
+        """Take part in the group; `senders` has, by id of the other members, the function that sends a frame there."""
         self._senders = senders
         self._side.begin_as_elected()
         self._side.on_moved(self.moved)
@@ -199,13 +201,13 @@ class RunningMember:
 
     @property
     def is_readable(self) -> bool:
-        """Whether everything that consumers can see here is known to be committed; a restart forgets what is."""
+        """Whether everything that consumers can see here is known to be committed; a restart forgets how much is."""
         return self.member.log.commit >= self._positions.dispatched
 
     # --- events
 
     def received(self, message: Message, done: Callable[[], None]) -> None:
-        """Handle a message of another member, and call back then."""
+        """Queue a message of another member; call `done` when its handling begins; ignored once stopped or failed."""
 
         def step(member: RaftMember, now: int) -> None:
             done()
@@ -214,7 +216,7 @@ class RunningMember:
         self.put(step)
 
     def refused(self, other: str) -> None:
-        """Note that no process listens at the address of another member: its leader's followers need not wait for it."""
+        """Note that no process listens at another member's address; if that was the leader, start an election soon."""
 
         def stand(member: RaftMember, now: int) -> None:
             if member.leader == other:
@@ -229,7 +231,7 @@ class RunningMember:
             self.put(_nothing)
 
     def put(self, event: Event) -> None:
-        """Handle an event after those that wait."""
+        """Queue an event, to be handled after those before it; ignored once this member has stopped or failed."""
         if self._is_closed or self.is_over:
             return
         self._events.append(event)
@@ -258,7 +260,7 @@ class RunningMember:
             self._schedule()
 
     def _fail(self, error: BaseException) -> None:
-        """Take no part in the group any more: a failed disk must not lead."""
+        """Take no part in the group until a restart, because of an error: a member whose disk fails must not lead."""
         _log.critical(
             "this member takes no part in its group any more, until it is restarted: %s",
             error,
@@ -271,7 +273,7 @@ class RunningMember:
         self.on_change()
 
     def _note_log(self, now: int) -> None:
-        """Report to the machine how far the log is written and stable, and where it begins since files were deleted."""
+        """Tell the state machine how far the log is written and stable, and where it begins if files were deleted."""
         member, positions = self.member, self._positions
         begin = self._store.min_offset
         if member.log.begin < begin <= member.log.commit:
@@ -284,7 +286,7 @@ class RunningMember:
             member.stored(stable, member.log.generation, now)
 
     def _look(self) -> None:
-        """Notice at once when this member starts or stops leading."""
+        """Update `is_serving`, and call `on_change` if a change that it reports has happened."""
         member = self.member
         leads = member.role is RaftRole.LEADER
         led, leader, was_readable = self._known
@@ -304,7 +306,7 @@ class RunningMember:
             self.on_change()
 
     def _publish(self) -> None:
-        """Confirm what is committed; a leader only while its lease is valid, which is read after all flushes."""
+        """Report to the store up to which offset the group has committed; as leader only while its lease is valid."""
         member, positions = self.member, self._positions
         end, leads = min(member.log.commit, positions.local), member.role is RaftRole.LEADER
         if leads and not member.may_answer(boot_clock_ms()):
@@ -315,7 +317,7 @@ class RunningMember:
     # --- actions that the machine returns
 
     def _do(self, ready: Ready) -> Steps[None]:
-        """Do what is ready, in order."""
+        """Do what the state machine requests, in this order: save state, truncate, save terms, append, send."""
         if ready.hard is not None:
             self._state = replace(self._state, hard=ready.hard)
             yield from elsewhere(partial(self._files.save, self._state))
@@ -356,7 +358,7 @@ class RunningMember:
         yield from self._append(write.offset, memoryview(content)[write.skip :])
 
     def _append(self, offset: int, content: memoryview) -> Steps[None]:
-        """Append bytes to the log; if the store refuses them for now, for example as the disk is full, try again."""
+        """Append bytes to the log; retry while the store refuses them only for now, for example with a full disk."""
         trouble = ""
         while content:
             try:
@@ -376,7 +378,7 @@ class RunningMember:
             self._on_written()
 
     def _append_record(self, term: int, membership: Membership) -> Steps[None]:
-        """Append this leader's record of its term, and do the actions that the machine returns then."""
+        """Append the record with which this leader begins its term, and do what the state machine requests then."""
         offset = self.member.log.end
         content = self._bytes.group_record(offset, self.place.group, term, membership)
         yield from self._append(offset, memoryview(content))
@@ -403,7 +405,7 @@ class RunningMember:
     # --- time
 
     def _schedule(self) -> None:
-        """Let the machine tick when it wants to."""
+        """Set the timer for the next tick of the state machine."""
         at = self.member.wake_at()
         if self._cancel_tick is not None:
             if at == self._tick_at:
@@ -424,7 +426,7 @@ class RunningMember:
         member.tick(now)
 
     def _prefer(self, member: RaftMember, now: int) -> None:
-        """Let the preferred leader lead, once this member has led for a while and the other has nearly the whole log."""
+        """Hand the lead to the preferred leader after serving for 10 s, if it lacks up to 1 MiB; give up after 1 s."""
         to = self.place.preferred
         if self._handing_over_since is not None:
             if now - self._handing_over_since > _HAND_OVER_MS:
@@ -446,4 +448,4 @@ class RunningMember:
 
 
 def _nothing(_member: RaftMember, _now: int) -> None:
-    """Do nothing: what changed is the log."""
+    """Do nothing; this event only lets the member look at its log again."""
