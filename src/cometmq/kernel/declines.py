@@ -1,10 +1,10 @@
-"""The fast path of sends without a compiler: it declines everything, so that the slow path handles it.
+"""The fast path of sends without a compiler: it accepts no send, so that the slow path handles all of them.
 
     bytes of a connection -> `take_sends` -> rows of a `SendBatch` -> `pack_columns`: records; then queue entries, answers, keys
 
 A frame becomes a row of a `SendBatch`, a batch message a row for each of its messages. Parsing stops at an unusual frame.
-Accepted sends are stored and answered as by the slow path (`broker.send.admission`), so the fast path may decline any
-send; in plain Python it would cost more than it saves. The functions here document what their compiled twins do.
+Accepted sends are stored and answered as by the slow path (`broker.send.admission`), so the fast path may leave any
+send to it; in plain Python it would cost more than it saves. The functions here document what their compiled twins do.
 """
 
 from typing import Any, Generic
@@ -24,7 +24,7 @@ from cometmq.kernel.turn_reads import OfPeer, TurnReads
 
 
 class LaneTable(Generic[End]):
-    """The open queues (lanes), whose sends need fewer checks, by topic and queue id; none without `_lane_table`."""
+    """The open queues (lanes), whose sends need fewer checks, by topic and queue id; empty without a compiler."""
 
     def keep(self, topic: str, queue_id: int, lane: Lane[End]) -> None:
         """Let later sends to a queue find its lane and so skip the checks; does nothing without a compiler.
@@ -120,7 +120,7 @@ def take_sends(
         count_max: Maximum number of requests; a batch message is one.
         host: Client's address in the format of records.
         straight: Open queues, whose sends need fewer checks; a send to another queue is unusual.
-        limits: Maximum sizes; a larger send is declined.
+        limits: Maximum sizes; a larger send is unusual.
         signer: User whose valid signature each send must have; None: signatures are not checked.
 
     Returns:

@@ -1,7 +1,7 @@
 r"""Filters of pulls that are tested without an object for each message: by tags code, and by properties.
 
-Compiled twin: `_filters`. A property filter may decline a message, whose pull the slow path then answers
-(`cometmq.codec.sql92.filter` defines what an expression means). Without a compiler it declines all.
+Compiled twin: `_filters`. A property filter may leave a message undecided; the slow path then answers the pull
+(`cometmq.codec.sql92.filter` defines what an expression means). Without a compiler it decides none.
 """
 
 from collections.abc import Iterable
@@ -19,9 +19,9 @@ class Test(IntEnum):
     """The test of a row of a property filter; an unknown result is neither true nor false.
 
     Attributes:
-        AND: The rows that follow; the first that is false decides.
-        OR: The rows that follow; the first that is true decides.
-        NOT: The one that follows.
+        AND: All of the rows that belong to it; the first false one decides.
+        OR: Any of the rows that belong to it; the first true one decides.
+        NOT: The opposite of the row after it.
         CONSTANT: The number: 1 is true, 0 is false and -1 is unknown.
         MISSING: Whether there is no such property.
         NEVER: False with such a property; otherwise unknown.
@@ -54,12 +54,12 @@ class FilterRow(NamedTuple):
 
     Attributes:
         test: What it tests, one of `Test`.
-        rest: Number of rows behind this one that belong to it.
+        rest: Number of rows after this one that belong to it.
         name: Name of the property, and \x01; empty without a property.
         texts: Texts that the property is compared with.
         signs: Relations of the property to the number for which the test is true: 1 less, 2 equal, 4 greater, added up.
         number: Number that the property is compared with.
-        is_negated: Whether a comparison with texts is true if they do not fit.
+        is_negated: Whether a comparison with texts is true if none of them matches.
     """
 
     test: int
@@ -79,12 +79,12 @@ class TagCodes:
         self._codes = frozenset(codes)
 
     def __call__(self, code: int) -> bool:
-        """Return whether a code is one of them."""
+        """Return whether a tags code is one of the subscription's."""
         return code in self._codes
 
 
 class PropertyFilter:
-    """A condition on the properties of a message; this version, without a compiler, declines each message."""
+    """A condition on the properties of a message; without a compiler, it leaves the decision to the slow path."""
 
     def __init__(self, rows: tuple[FilterRow, ...]) -> None:
         """Create a filter from rows in their order: each is followed by the rows that belong to it.
@@ -96,5 +96,5 @@ class PropertyFilter:
             raise ValueError("no rows, or too many")
 
     def matches(self, block: bytes) -> bool | None:
-        """Return whether the condition is true for a property block; None if the filter declines it."""
+        """Return whether the condition is true for a property block; None (always here): the slow path must decide."""
         return None

@@ -70,7 +70,7 @@ def pack_pipelined_sends(
     awaited: dict[int, Awaited],
     deadline: float,
 ) -> bytes:
-    """Encode consecutive simple sends to one topic and broker as bytes of frames, up to another message or a limit.
+    """Encode consecutive simple sends to one topic and broker as bytes of frames, up to another send or a limit.
 
     Args:
         sends: Its `sent` and `size` are filled.
@@ -112,7 +112,7 @@ def pack_pipelined_sends(
 
 
 def _plain_body(message: object, topic: str, size_max: int) -> bytes | None:
-    """Return a message's body; None if it is too large, or the message has another topic or is not simple, tag and keys aside."""
+    """Return a message's body; None if it is too large, of another topic, or not simple apart from tag and keys."""
     if type(message) is not Message:
         return None
     of, body, _, _, properties, flag, delay_level, _, deliver = parts_of(message)

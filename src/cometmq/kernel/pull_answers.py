@@ -35,8 +35,9 @@ def pull_answer(
 
     Returns:
         The frame, the size of its messages in bytes and their number; both are 0 if none matched and the terms have an
-            answer for that; and the bytes of entries, and of properties times rows of their filter, that were checked. None if the answer exceeds ANSWERED_SIZE_MAX, the entries are not in memory, the log file of the
-            first record is not mapped, reading may have to wait for the disk, an entry is not simple (`plain_read`), or a
-            property filter declines a message.
+            answer for that; and the bytes of entries, and of properties times rows of their filter, that were checked.
+            None if the answer exceeds ANSWERED_SIZE_MAX, the entries are not in memory, the file of the first record
+            is not mapped, reading may have to wait for the disk, an entry is not simple (`plain_read`), or a property
+            filter leaves a message undecided.
     """
     return None

@@ -50,12 +50,12 @@ class AnswerTerms(NamedTuple):
             the group's and the topic's flag, the request's number.
         count_max: Maximum number of messages.
         size_max: Maximum size, bytes.
-        match: A property filter; or a function that returns whether a tags code is subscribed, such as `TagCodes`; None: all are.
+        match: A property filter, or a function that returns whether a tags code is wanted (`TagCodes`); None: all are.
         near_broker: Broker to pull from next.
         far_broker: Broker to pull from next if the messages found are far from the end of the log.
         group_flag: Flag of the group's configuration.
         topic_flag: Flag of the topic's configuration.
-        none_pieces: As `pieces`, for an answer that says that no message matched; empty: leave that to the slow path.
+        none_pieces: As `pieces`, for the answer that no message matched; empty if the slow path must answer then.
     """
 
     pieces: tuple[bytes, ...]

@@ -1,4 +1,4 @@
-"""Measures how long a slave has been behind its master, by two numbers, without remembering when each part of the log was written."""
+"""Measures how long a slave has been behind its master, without remembering when each part of the log was written."""
 
 
 class CaughtUp:

@@ -2,8 +2,9 @@
 
 The faster a slave gets the log, the slower are its master's producers. A slave that lacks over 32 MiB, and for which no
 send waits, therefore gets a fixed number of bytes per second or, if that is more, the log's mean growth over a minute
-plus a quarter of that number. A short burst of sends hardly raises this rate; under permanent load the slave catches up
-by that quarter each second. While the log is known to grow by less than 1 MiB per second, there is no such limit.
+plus a quarter of the fixed number. A short burst of sends hardly raises this rate; under permanent load the slave
+catches up by at least that quarter each second. There is no such limit if the fixed number is 0, or while the log is
+known to grow by less than 1 MiB per second.
 """
 
 from math import ceil, exp

@@ -123,7 +123,10 @@ class SlaveEnd:
 
     @property
     def log_wanted(self) -> int:
-        """Number of bytes to receive next, which begin with log bytes in one piece; 0 if no log bytes come next."""
+        """Number of bytes to read next: the rest of a frame and the next header, or only its part that this log has.
+
+        0 if a header, or a part of the handshake, comes next.
+        """
         if not self._left:
             return 0
         known = self._end - self.next

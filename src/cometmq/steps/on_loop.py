@@ -65,7 +65,7 @@ class LoopWorld:
         return self._timers.monotonic()
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
-        """Call back after some seconds; calling the result cancels that."""
+        """Call back after `seconds`; calling the result cancels the callback."""
         return self._timers.call_later(seconds, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> None:

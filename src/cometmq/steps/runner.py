@@ -39,7 +39,7 @@ class Timers(Protocol):
         """Return seconds that never go back."""
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
-        """Call back after some seconds; calling the result cancels that."""
+        """Call back after `seconds`; calling the result cancels the callback."""
 
 
 class World(Timers, Protocol):

@@ -28,7 +28,7 @@ class Acceptance:
         self._refused_as: type[StoreError] = StoreFull
 
     def refusal(self) -> StoreError:
-        """Return the error for a message that arrives while `flags.refusal` is set."""
+        """Return the error for a message while `flags.refusal` is set: StoreBusy if a pause or truncation is all."""
         if self.flags.refusal == self.flags.passing:
             return StoreBusy(self.flags.passing)
         return self._refused_as(self.flags.refusal)
@@ -58,7 +58,7 @@ class Acceptance:
             raise StoreBusy(self.flags.hold)
 
     def end(self, kind: type[StoreError], reason: str) -> None:
-        """Refuse all messages until a restart, with errors of this kind whose text contains the reason."""
+        """Refuse all messages until a restart, with errors of this kind and reason; a later call replaces both."""
         self.is_over = True
         self._refused_as = kind
         self.flags.raise_flag(RunningFlag.NOT_WRITABLE, reason)

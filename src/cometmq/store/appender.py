@@ -84,7 +84,8 @@ class Appender:
         """Append a batch of messages, all of them or none; with `is_together` (a batch message), all into one log file.
 
         Raises:
-            RecordIllegal: A record (with `is_together`: all records) does not fit into a log file, or a field into a record.
+            RecordIllegal: A record (with `is_together`: all of them together) is too large for a log file, or a field
+                is out of range.
             StoreFull: No other file can be created at present.
             OSError: A file of the log could not be created or written.
         """
@@ -192,7 +193,7 @@ class Appender:
         self, pack: Pack, size_of: Callable[[int], int], count: int,
         file: LogFile, position: int, end: int,
     ) -> list[Piece]:  # fmt: skip
-        """Pack records from a position on, up to an end in the first file, then into next files; return their bytes per file."""
+        """Pack records from `position` on, up to `end` in the first file, then into later ones; return the pieces."""
         pieces: list[Piece] = []
         content: list[Buffer] = []
         start, packed = position, 0

@@ -180,7 +180,7 @@ def held_splits(disk: Disk, folder: str, within: Range | None = None) -> list[He
 
 
 def _is_whole(disk: Disk, folder: str, name: str) -> bool:
-    """Return whether all named files of an archived range have their sizes; False if its description is damaged."""
+    """Return whether all files that a range's description names have their sizes; False if it is missing or damaged."""
     try:
         said = loads(read_file(disk, f"{folder}/{SPLITS}/{name}"))
         files = said.get("files", [])
@@ -279,8 +279,8 @@ def guarded_to(disk: Disk, root: str, within: Range, read: ReadLog) -> ArchiveGu
 def _is_log_of(proof: LogProof | None, log_start: int, read: ReadLog) -> bool:
     """Return whether the log is the one that was archived.
 
-    True without a proof, or if any of the bytes that the proof covers are deleted and the log reaches their end. If the
-    log has all of them, their hash must be the same.
+    True without a proof, or if some of the bytes that it covers are deleted and the log reaches their end. If the log
+    still has all of them, their hash must be the same.
     """
     if proof is None or proof.hi <= log_start:
         return True
@@ -290,7 +290,7 @@ def _is_log_of(proof: LogProof | None, log_start: int, read: ReadLog) -> bool:
 
 
 def _held_to(disk: Disk, path: str, mark: ArchiveMark, within: Range) -> tuple[int, str]:
-    """Return the offset up to which a place holds the log from the start of `within` (0: not at all), and why not more, or ""."""
+    """Return the offset up to which a place has the log from the start of `within`, else 0; and why not more, or ""."""
     ranges, proofs = archive_state(disk, path)
     if not ranges:
         return 0, "the archive no longer exists"

@@ -85,7 +85,7 @@ class Background:
         return self.flushing.target(self._appender.store_ms)
 
     def flushed(self, upto: int) -> bool:
-        """Handle a finished flush: notify waiters and dispatch; return whether exactly one was notified."""
+        """Handle a finished flush: notify waiters and dispatch; return whether exactly one waiter was notified."""
         is_alone = self.flushing.done(upto)
         self._dispatcher.dispatch()
         return is_alone
@@ -103,7 +103,8 @@ class Background:
     def file_ahead_needed(self) -> FilePlan | None:
         """Return the plan for the next log file if it is time to create it and messages are accepted, else None.
 
-        Cheap to call. After a plan was returned, none is until `adopt` was called; after an error, until the next check of the disk.
+        After a plan was returned, the result is None until `adopt` was called; after an error, until the next check of
+        the disk.
         """
         if self._acceptance.flags.refusal is not None:
             return None

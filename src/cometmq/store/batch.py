@@ -33,13 +33,13 @@ class RawRecords(NamedTuple):
     kinds: int
 
     def place_of(self, offset: int) -> int:
-        """Return the position in `content` of the first record at or after a physical offset; its end without one."""
+        """Return the position in `content` of the first record at or after a physical offset; else its size."""
         before = offset - self.start - 1
         return 0 if before < 0 else record_places(self.content, 0, before)[1]
 
 
 class Batch(NamedTuple):
-    """Adjacent records in the log, and what their writer knows of them.
+    """Adjacent records of the log, with data about them from the code that appended them.
 
     Attributes:
         end_offset: Physical offset of the end of the last record.

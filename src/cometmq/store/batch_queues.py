@@ -61,7 +61,14 @@ class BatchQueue(ConsumeQueue):
 
 
 class _Cut(NamedTuple):
-    """New end of a truncated queue: entry numbers after the kept entries and after all, new max offset and physical offset."""
+    """A queue to truncate.
+
+    Attributes:
+        kept: Entry number after the kept entries.
+        stop: Entry number after all present entries.
+        end: New max offset.
+        physical_offset: Physical offset of the last kept record; -1 if there is none.
+    """
 
     queue: BatchQueue
     kept: int
@@ -299,7 +306,7 @@ class BatchQueues(Derived):
         )
 
     def _paths_before(self, queue: BatchQueue, first: int) -> list[str]:
-        """Return the files with only entries before `first`, but never the queue's newest, which says where it continues."""
+        """Return the files with only entries before `first`, never the newest, which records the queue's end."""
         last = min(first, queue.end_entry - 1)
         if last < 0:
             return []
@@ -319,10 +326,10 @@ class BatchQueues(Derived):
         max_bytes: int,
         match: Match | None,
     ) -> GetResult:
-        """Return the records with messages from an offset on, up to the limits; blocks.
+        """Return the records that match and have messages from an offset on; blocks.
 
-        The first record may begin earlier, as in RocketMQ 5.3.3 (DefaultMessageStore.getMessage); clients skip its
-        messages before that offset.
+        The last record may exceed `max_count`, the first one `max_bytes`. The first may begin earlier, as in RocketMQ
+        5.3.3 (DefaultMessageStore.getMessage); clients skip its messages before that offset.
         """
         number = self._number_at(queue, offset)
         records: list[memoryview] = []

@@ -26,7 +26,7 @@ class ClockWatch:
         self._believed_at = 0.0
 
     def trusts(self) -> bool:
-        """Return whether to trust the wall clock: not for an hour after it jumped over a minute forward, unless it is set back."""
+        """Return whether to trust the wall clock: not for an hour after it jumped a minute ahead, unless set back."""
         if self._clock.is_steady:
             return True
         wall_ms, seconds = self._clock.now_ms(), self._clock.monotonic()

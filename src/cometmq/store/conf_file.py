@@ -66,7 +66,7 @@ class ConfFile:
 
         Raises:
             OSError: The overlay cannot be read or written.
-            CodecError: The overlay and its .bak are damaged.
+            CodecError: The overlay and its .bak are damaged, or one is and the other is missing.
         """
         if self._overlay is not None and changes:
             content = encode_java_properties({**self._changes(), **changes})

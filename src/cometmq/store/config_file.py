@@ -26,7 +26,7 @@ class ConfigFile:
 
     Attributes:
         is_whole: Whether the last `load` read the file itself, not its .bak.
-        is_lost: Whether the last `load` returned None although the file or its .bak exists: none of them could be used.
+        is_lost: Whether the last `load` returned None although the file or its .bak existed: none could be used.
     """
 
     def __init__(self, path: str, disk: Disk) -> None:

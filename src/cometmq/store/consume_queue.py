@@ -78,7 +78,7 @@ class ConsumeQueue(QueueEnd):
         self.next_offset = self.max_offset = self.max_offset + 1
 
     def hide_before(self, offset: int) -> None:
-        """Raise the minimum offset, at most to the end, so that earlier messages are no longer returned; never lower it."""
+        """Raise the min offset, up to the max offset, so that earlier messages are not returned; never lower it."""
         self.min_offset = max(self.min_offset, min(offset, self.max_offset))
 
     def tail_entries(self, start: int, count: int) -> bytes:

@@ -248,7 +248,7 @@ class ConsumeQueues:
         self.write_stuck()
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic's queues but batch queues, and their files; on OSError some files remain, but no queue."""
+        """Delete a topic's queues but batch queues, and their files; on OSError some files remain, but no queues."""
         queues = self.of_topic(topic)
         for queue in queues:
             self.table.remove(queue)

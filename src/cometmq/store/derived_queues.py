@@ -73,7 +73,7 @@ class DerivedQueues(Derived):
     """The consume queues, except batch queues, as a structure derived from the log.
 
     Attributes:
-        on_arrival: If set, called with (queue, tags codes of its new messages) for each watched queue that got some.
+        on_arrival: If set, called with (queue, tags codes of its new messages) for each watched queue that has some.
         on_error: Called with the OSError if the disk failed or was full when feeding wrote entries to files; they are kept.
     """
 
@@ -171,7 +171,7 @@ class DerivedQueues(Derived):
                 position += record.store_size
 
     def _feed_one(self, record: Record, watched: dict[ConsumeQueue, list[int]]) -> None:
-        """Append the allowed queue entries of a record that `show_records` leaves (delayed, LMQ, first of a queue, ...)."""
+        """Append the valid queue entries of a record that `show_records` does not handle, such as a delayed one."""
         topic = record.topic
         if not is_directory_name(topic) and (
             topic in self._unqueued or len(self._unqueued) < _UNQUEUED_MAX
@@ -401,7 +401,7 @@ class DerivedQueues(Derived):
     # --- following the log's start, and to the device
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """Raise the queues' min offsets; delete files of entries or extended units for records before an offset only.
+        """Raise the queues' min offsets, and delete files of entries or extended units that only serve earlier records.
 
         Each queue's newest files stay. The work is in yielded steps and between them (see `cometmq.store.derived`).
         """

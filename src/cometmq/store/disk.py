@@ -151,7 +151,7 @@ class Disk(Protocol):
         """Keep a file in memory until the returned function is called."""
 
     def lock(self, fd: int) -> bool:
-        """Lock byte 0 against other processes, including Java; return False if another one holds it."""
+        """Lock byte 0 against other processes, including Java; return False if another process holds it."""
 
     def exists(self, path: str) -> bool:
         """Return whether a file or directory has this name."""

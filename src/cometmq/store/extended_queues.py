@@ -31,7 +31,10 @@ class ExtendedQueues:
         self._file_size: dict[str, int] = {}
 
     def has(self, topic: str) -> bool:
-        """Return whether a topic had a folder of extended units at the start and was not deleted since: only `get` can filter it."""
+        """Return whether a topic had a folder of extended units at the start and was not deleted since.
+
+        Filters by tag must then look into the units, as `ReadSide.get` does; the fast path of pulls cannot.
+        """
         return topic in self._topics
 
     def topics(self) -> list[str]:
@@ -55,7 +58,11 @@ class ExtendedQueues:
         return lambda code: wanted(self.tags_code(topic, queue_id, code))
 
     def tags_code(self, topic: str, queue_id: int, tags_code: int) -> int:
-        """Return the tags code for which an entry's code stands, 0 if its unit is unusable; may block or raise OSError."""
+        """Return an entry's tags code, from its unit if `tags_code` is an address (0 if that is unusable); may block.
+
+        Raises:
+            OSError: The disk failed.
+        """
         if not is_extended_address(tags_code):
             return tags_code
         directory = f"{self._directory}/{topic}/{queue_id}"

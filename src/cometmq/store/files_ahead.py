@@ -37,7 +37,7 @@ class FilesAhead:
     def __init__(
         self, disk: Disk, settings: StoreSettings, chain: FileChain, *, is_flushed_warming: bool
     ) -> None:
-        """Create an empty list of spare files; with `is_flushed_warming`, warming flushes some pages at a time."""
+        """Create an empty list of spare files; with `is_flushed_warming`, files are flushed repeatedly while warmed."""
         self._disk = disk
         self._settings = settings
         self._chain = chain

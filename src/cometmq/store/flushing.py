@@ -119,7 +119,7 @@ class Flushing:
         self._began = None
 
     def expire(self) -> None:
-        """Call back callers whose time limit has passed, with the `Durability` that says why."""
+        """Call back callers whose time limit has passed, with the reason (a `Durability`)."""
         self._waiters.expire(self._clock.monotonic())
 
     def fail(self) -> None:

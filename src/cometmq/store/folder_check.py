@@ -1,4 +1,4 @@
-"""Checks before a start whether folders and files can be used; nothing on the disk is changed."""
+"""A check before a start whether a folder can be used; nothing on the disk is changed."""
 
 import os
 from pathlib import Path

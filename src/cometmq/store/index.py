@@ -69,7 +69,7 @@ class Index:
     # --- adding
 
     def add(self, batch: Batch) -> None:
-        """Remember a batch for `build`, which enters its keys; call `build` now if 512 messages or 1 MiB are waiting."""
+        """Remember a batch for `build`, which enters its keys; run `build` at once if 512 messages or 1 MiB wait."""
         assert not self.is_held
         if not self._waiting:
             self._waiting_from = batch.start
@@ -83,7 +83,7 @@ class Index:
             self.build()
 
     def add_raw(self, raw: RawRecords, position: int, *, skip: int) -> None:
-        """Enter the keys of records that were received as bytes, and write them; an OSError goes to `on_error`.
+        """Enter the keys of records that were received as bytes, and write them; an OSError is passed to `on_error`.
 
         Args:
             raw: The records.
@@ -105,7 +105,7 @@ class Index:
         self.write()
 
     def build(self) -> None:
-        """Hash the keys of all waiting messages and insert them into the files in memory; an OSError goes to `on_error`."""
+        """Hash the keys of waiting messages and insert them into the files in memory; pass an OSError to `on_error`."""
         waiting, self._waiting, self._waiting_count = self._waiting, [], 0
         self._keys += index_keys(waiting)
         self._enter()
@@ -113,7 +113,7 @@ class Index:
     def enter(
         self, hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]
     ) -> None:
-        """Enter keys with known hashes after those entered before; an OSError goes to `on_error`.
+        """Enter keys with known hashes after those entered before; an OSError is passed to `on_error`.
 
         Args:
             hashes: Java's hash of each "topic#key".

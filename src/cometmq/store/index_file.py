@@ -91,7 +91,7 @@ class IndexFile:
     def grow_again(
         self, header: IndexHeader, slots: "memoryview[int]", *, are_changed: bool
     ) -> None:
-        """Continue an existing file with a header and all slots; `are_changed` if they may differ from those on disk."""
+        """Prepare an existing file for inserts, with its header and slots; `are_changed`: the disk may have others."""
         self.header = header
         self.slots = slots
         self._written_count = header.index_count

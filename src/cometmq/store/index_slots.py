@@ -67,7 +67,7 @@ class EntryReader:
         )
 
     def slots(self) -> Iterator[tuple[int, "array[int]"]]:
-        """Yield (first slot number, slots) per piece, skipping empty pieces."""
+        """Yield (first slot number, slots) for each MiB of slots, skipping parts without any entry."""
         size = self._slot_count * INDEX_SLOT_SIZE
         for start in range(0, size, _PIECE_SIZE):
             content = self._disk.pread(
@@ -101,10 +101,10 @@ def mend_slots(
     count: int,
     table: "memoryview[int] | None" = None,
 ) -> LoadedSlots:
-    """Return the slots without entries from the number `count` on; a given `table` is changed in place.
+    """Return the slots, set back to entries with numbers below `count`; a given `table` is changed in place.
 
-    A slot with such an entry is set back along its chain. If a power cut broke the chain, all slots are rebuilt from
-    the entries in a new table, which takes seconds for a full file.
+    A slot whose newest entry has a larger number is set back along its chain. If a power cut broke the chain, all slots
+    are rebuilt from the entries in a new table, which takes seconds for a full file.
 
     Args:
         reader: Reader of the file.

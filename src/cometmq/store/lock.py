@@ -24,7 +24,7 @@ _opened: set[str] = set()
 
 
 def is_locked(disk: Disk, root: str) -> bool:
-    """Return whether another process has locked a store directory; False if it does not exist or cannot be examined."""
+    """Return whether this or another process has locked a store directory; False if that cannot be examined."""
     path = f"{root}/{LOCK_FILE}"
     if disk.real_path(root) in _opened:
         return True
@@ -82,7 +82,7 @@ class AbortMarker:
         return self._disk.exists(self._path)
 
     def set(self) -> None:
-        """Write the abort file; raise OSError if that fails, unless it exists and only a resource such as room is lacking."""
+        """Write the abort file; raise OSError if that fails, unless it exists and only a resource (room) is lacking."""
         try:
             write_file(self._disk, self._path, str(os.getpid()).encode())
         except OSError as error:

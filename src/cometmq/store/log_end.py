@@ -123,7 +123,7 @@ class LogEnd:
         return record_at(following, start, is_whole_checked=is_whole_checked)
 
     def cut(self, end: int, *, walked_from: int, is_torn: bool) -> str | None:
-        """Remove everything after the end; return a reason, for people, if nothing was removed as no copy can be kept.
+        """Remove everything after the end; if that is not done because no copy can be kept, return the reason in words.
 
         If `is_torn`, bytes that are not zeros are copied first. Then they are zeroed and, with all from `walked_from`
         on, synced before a later file is deleted, so that a stop at any step never brings a cut record back (RocketMQ

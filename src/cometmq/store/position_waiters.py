@@ -93,7 +93,7 @@ class PositionWaiters:
         return told
 
     def expire(self, now: float) -> None:
-        """Call back waiters with the `Durability` that says why, in log order, up to the first that has time left."""
+        """Call back the waiters whose time is over with the reason, in log order, up to the first with time left."""
         positions = self._positions
         while self._confirmed:
             end_offset, deadline, on_done = self._confirmed[0]

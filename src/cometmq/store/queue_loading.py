@@ -113,7 +113,7 @@ class QueueLoader:
         self.wrong: dict[str, int] = {}
 
     def load(self, *, log_start: int, dispatched: int | None) -> list[LoadedQueue]:
-        """Load and return all queues but batch queues; the table of queues gets those that would not hide a batch queue.
+        """Load and return all queues but batch queues; one with the id of a batch queue is not added to the table.
 
         Args:
             log_start: Physical offset at which the oldest log file begins.
@@ -152,7 +152,7 @@ class QueueLoader:
         return loaded
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return the queue of a directory; a new one is added to the table unless it would hide a batch queue."""
+        """Return the queue of a directory; add a new one to the table unless a batch queue has its id."""
         table = self._queues.table
         there = table.find(topic, queue_id)
         if there is not None and not there.is_batch:
@@ -241,7 +241,10 @@ class QueueLoader:
         return LoadedQueue(queue, stored_end, self._physical_end(queue, files), has_gap)
 
     def _border(self, files: list[EntryFile], is_before: IsBefore) -> int:
-        """Return the queue offset of the first entry for which `is_before` is false, or of the end. It must be false for later ones."""
+        """Return the queue offset of the first entry for which `is_before` is false; the end if there is none.
+
+        It must be false for all entries after that one, too.
+        """
         for file in reversed(files):
             # If the first entry of a file is after the border, so is the whole file.
             if is_before(*file.entry(0)):

@@ -77,7 +77,7 @@ class QueueMending:
         self._writing = Lock()
 
     def entries(self, queue: ConsumeQueue, offset: int, entries: Buffer) -> bytes:
-        """Return the first entries of a read, bad ones repaired; unless the store is read-only, try to write them to the file.
+        """Return the first entries of a read, with bad ones repaired; unless read-only, try to write these to the file.
 
         May block on the device, and raise OSError; any thread.
 
@@ -127,7 +127,7 @@ class QueueMending:
     # --- good and bad
 
     def _is_good(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
-        """Return whether an entry points to its message or a deleted one, or is a gap that readers skip."""
+        """Return whether an entry points to its message, plausibly to a deleted one, or is a gap that readers skip."""
         place, size, code = entry
         if size == BLANK_SIZE or code == GAP_CODE:
             return True
@@ -138,7 +138,10 @@ class QueueMending:
         return self._leads(queue, offset, entry)
 
     def _leads(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
-        """Return whether an entry points to an existing record of its size with this queue offset, maybe one in a light queue."""
+        """Return whether an entry points to an existing record of its size that is at this offset of the queue.
+
+        The record may belong to another queue if it also names this one (a light queue).
+        """
         place, size, _ = entry
         if size < RECORD_SIZE_MIN:
             return False
@@ -244,7 +247,10 @@ class QueueMending:
                 return
 
     def _write(self, queue: ConsumeQueue, start: int, entries: bytes) -> bool:
-        """Write repaired entries that belong in a file; return False if none do, that fails or is not allowed."""
+        """Write repaired entries to their file, except those that are still in the queue's tail in memory.
+
+        Return False if all are, the store is read-only, the queue is deleted or the disk fails.
+        """
         count = min(len(entries) // QUEUE_ENTRY_SIZE, queue.tail_start - start)
         if self._read_only or queue.deleted or count <= 0:
             return False

@@ -108,7 +108,7 @@ class QueueTable:
     # --- queues that are not there yet
 
     def awaited(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return an object for a missing queue; a standard queue created later uses it if it is still held and not `deleted`."""
+        """Return an object for a missing queue; a standard queue created later uses it while a caller refers to it."""
         assert self.find(topic, queue_id) is None
         queue = self._awaited.get((topic, queue_id))
         if queue is None:
@@ -126,7 +126,7 @@ class QueueTable:
 
 
 def say_set_aside(queue: ConsumeQueue) -> None:
-    """Log that a standard queue was set aside because it would hide a batch queue."""
+    """Log that a standard queue is no longer used because a batch queue has the same id."""
     logger.warning(
         "%s was moved away, because it hid the batch queue with the same id; only the log still has its %d %s",
         queue,

@@ -28,7 +28,7 @@ class QueueTrimming:
         self._files = queues.files
 
     def delete_before(self, log_start: int) -> Iterator[Step]:
-        """Raise the min offsets of queues and delete older files, but not the newest, in yielded steps (see `store.derived`)."""
+        """Raise the queues' min offsets and delete older files, never a queue's newest, in steps (`store.derived`)."""
         for part in self._parts():
             yield from self._trim(part, log_start)
 

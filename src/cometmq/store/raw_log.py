@@ -26,7 +26,7 @@ _LOOK_SIZE = 64 << 10
 
 
 class RawPiece(NamedTuple):
-    """The accepted part of some bytes of a log: its physical end, and its records; None without any, as in a blank end."""
+    """The accepted part of bytes of a log: the physical offset of its end, and its records; None if it has none."""
 
     end: int
     batch: Batch | None
@@ -42,7 +42,7 @@ class RawLog:
         self._heads: list[Piece] = []
 
     def append(self, offset: int, content: Buffer) -> RawPiece:
-        """Append the whole records of one file at the start of some bytes, or else a part of the file's blank end.
+        """Append the whole records with which the bytes begin, up to the file's end, or else a part of its blank end.
 
         Return what was accepted; bytes after it must be passed again.
 
@@ -155,7 +155,7 @@ class RawLog:
         return None
 
     def read(self, offset: int, size_max: int) -> Buffer | None:
-        """Return up to `size_max` bytes of one log file from an offset on; None where the log has none. May block; any thread."""
+        """Return up to `size_max` bytes of one log file from an offset on, or None. May block; any thread."""
         file = self._log.chain.find(offset)
         end = self._log.positions.committed
         if file is None or offset >= end:

@@ -60,7 +60,7 @@ class ReadSide:
         max_bytes: int = 1 << 28,
         match: Match | None = None,
     ) -> GetResult:
-        """Read messages of a queue, also a batch queue, from an offset on; may be unfinished (see `Reader.get`)."""
+        """Read messages of a queue of any kind from an offset on; may be unfinished (see `Reader.get`)."""
         queue = self._table.find(topic, queue_id)
         if isinstance(queue, BatchQueue) and queue.min_offset <= offset < queue.max_offset:
             read = partial(
@@ -83,7 +83,7 @@ class ReadSide:
         )  # fmt: skip
 
     def truncated(self, _end: int) -> None:
-        """Forget the known store times, and prevent reads that began before a truncation from keeping what they find."""
+        """Forget the cached store times, and prevent reads that began before a truncation from repairing files."""
         self._mending.truncated()
         self._known_ms = {}
 

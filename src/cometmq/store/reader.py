@@ -291,7 +291,7 @@ class Reader:
         return records, count, offset + looked, written - end > self._in_memory_bytes
 
     def _warm_file(self, entries: PlacedEntries) -> tuple[int, LogFile | None]:
-        """Return the physical offset in the first entry and its log file; None in place of one that is missing or not recent."""
+        """Return the physical offset in the first entry, and its log file, or None if that is missing or not recent."""
         content, start, stop = entries
         if start >= stop:
             return 0, None
@@ -339,7 +339,7 @@ class Reader:
     def _mended(self, wanted: WantedRead, entries: Buffer) -> GetResult:
         """Repair entries that do not point to the queue's records, then read the messages; may block."""
         mended = self._mending.entries(wanted.queue, wanted.offset, entries)
-        if not mended:  # The queue was shortened by the repair.
+        if not mended:  # The queue was truncated meanwhile.
             low, high = wanted.queue.min_offset, wanted.queue.max_offset
             if low <= wanted.offset < high:
                 return GetResult(GetStatus.NO_MATCHED_MESSAGE, wanted.offset, low, high)
@@ -383,7 +383,7 @@ class Reader:
         )
 
     def _is_likely(self, wanted: WantedRead, entries: Buffer, chosen: ChosenEntries) -> bool:
-        """Return whether entries seem sound: some, with 16 MiB of records at most, and no deleted one after an existing one."""
+        """Return whether entries seem sound: at least one, none deleted after an existing one, 16 MiB at most."""
         if not chosen.looked or chosen.size > _BELIEVED_SIZE_MAX:
             return False
         if not chosen.removed:

@@ -65,7 +65,7 @@ class RealDisk:
         return piece
 
     def pread_nowait(self, fd: int, size: int, offset: int) -> Buffer | None:
-        """Read from the page cache; None if it lacks a byte or the file ends before. If the file system cannot: as `pread`."""
+        """Read from the page cache; None unless it has all bytes. If the file system cannot: as `pread`."""
         piece = bytearray(size)
         try:
             count = os.preadv(fd, [piece], offset, os.RWF_NOWAIT)

@@ -66,7 +66,8 @@ class Recovery:
         Nothing is removed from a log that is damaged or read-only.
 
         Raises:
-            StoreDamaged: All queue or index files have a wrong size, or log files are missing at the log's end.
+            StoreDamaged: All queue files, or all index files, more than one, have the same wrong size; or log files are
+                missing at the log's end.
             OSError: The disk failed.
         """
         chain = self._log.chain

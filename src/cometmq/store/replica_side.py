@@ -84,7 +84,7 @@ class ReplicaSide:
         self.replicated(self._log.chain.start, 0)
 
     def stop_leading(self) -> None:
-        """Make the log a copy of another leader's, and call back everybody who waits for a confirmation."""
+        """Make the log a copy of another leader's, and call back the senders that only wait for replicas."""
         self.begin_copying()
         self.replicated(self._positions.replicated, 0)
 
@@ -99,7 +99,10 @@ class ReplicaSide:
         self._dispatcher.on_moved = told
 
     def read_nowait(self, offset: int, size_max: int) -> Buffer | None:
-        """Return up to `size_max` bytes of a log file, maybe beyond the log's end; None without a file, or if that may block."""
+        """Return up to `size_max` bytes of a log file, maybe from after the log's end; None if that may block.
+
+        Also None if no file contains the offset.
+        """
         file = self._log.chain.find(offset)
         if file is None:
             return None

@@ -122,7 +122,7 @@ def is_directory_name(topic: str) -> bool:
 
 
 def tags_code(record: Record, delay_levels_ms: Sequence[int]) -> int:
-    """Return the tags code for a record's queue entry: the hash of its tag, or in the delay topic normally the due time in ms."""
+    """Return the tags code for a record's entry: its tag's hash, or in the delay topic normally the due time in ms."""
     if record.topic == SCHEDULE_TOPIC:
         try:
             level = find_property(record.property_block, _DELAY_NAME)
@@ -148,7 +148,7 @@ def tag_hash(block: bytes) -> int:
 
 
 def _found_tag(block: bytes) -> bytes:
-    """Return the tag in a block of properties, searched property by property; empty if there is none or the block is damaged."""
+    """Return the tag in a property block, searched property by property; empty if it has none or is damaged."""
     try:
         return (find_property(block, _TAGS_NAME) or "").encode()
     except CodecError:

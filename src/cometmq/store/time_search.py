@@ -56,10 +56,10 @@ class TimeSearch:
         return -1 if head is None else store_time(head)
 
     def time_at_once(self, queue: ConsumeQueue) -> TimeOf:
-        """Return a function of an offset of a queue that returns what `store_time_at` without `may_wait` does, in less time.
+        """Return a faster form of `store_time_at` without `may_wait` for one queue, as a function of the offset.
 
-        It reads the entry where the tail or the read page of a queue file has it, and the time in the mapped log. Only for
-        calls at once: truncation, retention and writes change what it has looked up before.
+        It uses the queue's tail and the mapped log as they are now, so the caller must use it at once, before a
+        truncation, a cleanup or a write changes them. The offset must be that of an existing entry.
         """
         tail, tail_start, read_entry = queue.tail, queue.tail_start, QUEUE_ENTRY.unpack_from
         log, read_nowait = self._log, self._files.read_nowait
@@ -102,7 +102,7 @@ class TimeSearch:
 def offset_by_time(
     queue: ConsumeQueue, timestamp_ms: int, *, upper: bool, time_of: TimeOf
 ) -> int:
-    """Return the queue offset of the first message (or a gap before it) stored at or after a time; the max offset if all are older.
+    """Return the queue offset of the first message (or gap before it) stored at or after a time; else the max offset.
 
     With `upper`, it is the last message stored at or before the time; the min offset if all are newer.
 

@@ -102,7 +102,7 @@ class Truncation:
         self._dispatcher.dispatch()
 
     def _check_free(self) -> None:
-        """Raise StoreBusy while other work uses the files; another StoreError if the store was stopped (`Acceptance.is_over`)."""
+        """Raise StoreBusy while other work uses the files, another StoreError if the store needs a restart."""
         if self._acceptance.is_over:
             raise self._acceptance.refusal()
         background = self._background

@@ -258,7 +258,11 @@ class Upkeep:
                 raise job.error
 
     def forget_entries(self, count: int) -> None:
-        """Subtract `count` entries, of a topic or queue to be deleted, from planned and written checkpoints; may raise OSError."""
+        """Subtract the entries of a topic or queue to be deleted from planned checkpoints and the last one.
+
+        Raises:
+            OSError: The last checkpoint could not be rewritten.
+        """
         if self._noted is not None:
             self._noted = (self._noted[0].without(count), self._noted[1])
         if self._ready is not None:

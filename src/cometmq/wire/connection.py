@@ -143,8 +143,9 @@ class Connection(Generic[Waiter]):
     def read(self, data: bytes, position: int, judge: Judge | None = None) -> list[RawCommand]:
         """Return the commands in the result of `join`, and buffer an incomplete rest, unless its header is refused.
 
-        `judge` may refuse an incomplete frame over 64 KiB by its header. It is passed to each read and not stored,
-        as that would create a reference cycle. Adds refused and invalid frames to `bad_frames`; sets `fault` if the stream is lost.
+        `judge` may refuse an incomplete frame over 64 KiB by its header. It is passed to each read and not stored, as
+        that would create a reference cycle. Adds refused and invalid frames to `bad_frames`, and sets `fault` if the
+        stream is lost.
         """
         commands: list[RawCommand] = []
         size = len(data)
@@ -283,7 +284,7 @@ class Connection(Generic[Waiter]):
         return send
 
     def oneway(self, command: Command) -> bytes:
-        """Encode a command as a one-way request, which is not answered, with a new opaque; raise CodecError if it is too large."""
+        """Encode a command as a one-way request (no answer) with a new opaque; raise CodecError if it is too large."""
         opaque = self.next_opaque()
         return encode_command(command._replace(opaque=opaque, flag=command.flag | ONEWAY))
 

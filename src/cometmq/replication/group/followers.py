@@ -8,21 +8,21 @@ from cometmq.replication.group.history import History, shared_end
 from cometmq.replication.group.messages import Append, AppendAnswer, Membership, Restart
 from cometmq.replication.group.timing import GroupTiming
 
-# Term that no log has: what a shortened history says of the bytes before its first row.
+# Term that no log has: the value before the first row of a shortened history.
 _NEVER = -1
 
 
 @dataclass(slots=True)
 class FollowerProgress:
-    """A follower as its leader knows it.
+    """What a leader knows of a follower.
 
     Attributes:
         next: Offset of the next byte to send.
-        matched: Offset up to which its log is known to be the leader's.
+        matched: Offset up to which its log is known to equal the leader's.
         stable: Offset up to which it has acknowledged the log.
-        is_probing: Whether it is unknown where the logs part: nothing is sent but probes.
+        is_probing: Whether it is unknown up to where the two logs are equal, so that only empty parts are sent.
         sent_stamp: Stamp of the last part that was sent with bytes.
-        run: Number of the run that answered last; 0 if none has.
+        run: Largest run number (number of starts) in its answers; 0 without any.
         echoed_stamp: Largest stamp that it has returned; None if it has not answered.
     """
 
@@ -36,14 +36,14 @@ class FollowerProgress:
 
 
 class Followers:
-    """The other members, from the leader's side.
+    """What a leader knows of the other members, and what it sends to them next.
 
     Args:
         own: Id of the leader.
         term: Its term.
         log: Its log.
         timing: Periods and sizes.
-        cut: Returns the end of the last whole record between two offsets, or the end of the first if none fits.
+        cut: Returns the end of the last whole record between two offsets, or of the first record if it is longer.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class Followers:
         self._all: dict[str, FollowerProgress] = {}
 
     def __getitem__(self, member: str) -> FollowerProgress:
-        """Return what is known of a member; of a new one, nothing."""
+        """Return what is known of a member; a new one is probed first, from the log's present end back."""
         if member not in self._all:
             self._all[member] = FollowerProgress(next=self._log.end)
         return self._all[member]
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The members that are sent the log."""
+        """The other members, learners included, to which the leader sends its log."""
         return tuple(each for each in self._log.membership.everyone if each != self._own)
 
     def committed(self) -> int:
@@ -85,11 +85,14 @@ class Followers:
         return end if self._log.terms.before(end) == self._term else 0
 
     def lease_until(self, now: int) -> int:
-        """Return the time in ms until which no other leader can be elected: a majority has answered beats sent this recently."""
+        """Return the time (ms) until which no other leader can be elected.
+
+        That is `lease_ms` after the latest beat that a majority has answered.
+        """
         return self._answered_at(now) + self._timing.lease_ms
 
     def has_quorum(self, now: int, since: int) -> bool:
-        """Return whether a majority has answered within an election's time; a leader since `since` is given as long."""
+        """Return whether a majority answered beats of the last `election_ms`; True for that long after `since`, too."""
         return max(self._answered_at(now), since) + self._timing.election_ms > now
 
     def _answered_at(self, now: int) -> int:
@@ -109,7 +112,7 @@ class Followers:
         return self._log.membership.voters
 
     def answered(self, answer: AppendAnswer) -> None:
-        """Update what is known of a member, by its answer in this term."""
+        """Update what is known of a member by its answer in this term; ignore answers of an earlier run."""
         progress = self[answer.sender]
         if answer.run < progress.run:
             return
@@ -139,7 +142,10 @@ class Followers:
         progress.is_probing = True
 
     def parts(self, member: str, now: int, *, is_beat: bool) -> Iterator[Append | Restart]:
-        """Yield what a member is sent now: parts of the log up to its window; for a beat, at least an empty part."""
+        """Yield the messages for a member: parts of the log up to its window, and for a beat at least an empty part.
+
+        If the leader's log no longer has the next byte, the only message is a `Restart`, and only for a beat.
+        """
         progress = self[member]
         if progress.next < self._log.begin:
             if is_beat:

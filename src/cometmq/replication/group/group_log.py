@@ -1,4 +1,4 @@
-"""The log of a member as its group sees it: offsets, terms and memberships, without a byte."""
+"""The log of a member as its group sees it: offsets, terms and memberships, without its bytes."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -8,15 +8,15 @@ from cometmq.replication.group.messages import Append, Membership
 
 
 class GroupLog:
-    """Offsets of a log, and who led and belonged to the group at each.
+    """The offsets of a log, and the leaders' terms and the members of the group at each of them.
 
     Attributes:
         begin: Offset of the first byte.
         end: Offset at which the log ends.
         stable: Offset up to which it is stored as safely as an acknowledgement requires.
         commit: Offset up to which it is known to be committed: no later leader lacks it.
-        generation: Number of times that the end went back. What was flushed of an earlier generation proves nothing.
-        terms: Terms; 0 before the first leader.
+        generation: Number of truncations and restarts so far. A flush that began before the last one proves nothing.
+        terms: Terms of the leaders that wrote the bytes; 0 before the first.
         memberships: Memberships. The last one applies, whether it is committed or not.
     """
 
@@ -29,7 +29,7 @@ class GroupLog:
         terms: Iterable[Row[int]] = (),
         memberships: Iterable[Row[Membership]] = (),
     ) -> None:
-        """Take over a stored log, all of which is stable. Rows that were stored before their bytes, which a crash removed, go."""
+        """Start from a stored log, all of it stable; drop rows from its end on, whose bytes a crash has removed."""
         self.begin = begin
         self.end = end
         self.stable = end
@@ -41,7 +41,7 @@ class GroupLog:
 
     @property
     def last_term(self) -> int:
-        """The term of the last byte."""
+        """The term of the log's last byte."""
         return self.terms.before(self.end)
 
     @property
@@ -50,17 +50,20 @@ class GroupLog:
         return self.memberships.last
 
     def is_covered_by(self, last_term: int, end: int) -> bool:
-        """Return whether a log with that last term and end has all that this one has; the term decides first (Raft 5.4.1)."""
+        """Return whether a log with this last term and end is at least as new; the term decides first (Raft 5.4.1)."""
         return (last_term, end) >= (self.last_term, self.end)
 
     def matches(self, append: Append) -> bool:
-        """Return whether a leader's part fits: there is no gap, and the byte before it is of the same term."""
+        """Return whether a leader's part begins within this log or at its end, after a byte of the same term.
+
+        A part that begins with this log's first byte always matches.
+        """
         if append.begin > self.end or append.begin < self.begin:
             return False
         return append.begin == self.begin or self.terms.before(append.begin) == append.before
 
     def difference(self, append: Append) -> int:
-        """Return the offset from which on a part that matches is not in this log, at most the part's end."""
+        """Return the offset from which on a part that matches is not in this log; the part's end if all of it is."""
         overlap = min(append.end, self.end)
         ours = self.terms.between(append.begin, overlap)
         return first_difference(ours, append.terms, overlap)
@@ -74,12 +77,12 @@ class GroupLog:
         self.forget_unwritten()
 
     def forget_unwritten(self) -> None:
-        """Remove the terms and memberships of which the log has no byte."""
+        """Remove the rows of terms and memberships that begin at the log's end or after it."""
         self.terms.cut(self.end)
         self.memberships.cut(self.end)
 
     def extend(self, append: Append) -> bool:
-        """Add the bytes of a part that matches, from this log's end on; return whether a term or membership begins there."""
+        """Extend the log to the end of a matching part; return whether a term or membership begins in the new bytes."""
         has_new = _add_from(self.end, append.terms, self.terms)
         has_new |= _add_from(self.end, append.memberships, self.memberships)
         self.end = append.end
@@ -88,7 +91,7 @@ class GroupLog:
     def restart(
         self, begin: int, terms: Iterable[Row[int]], memberships: Iterable[Row[Membership]]
     ) -> None:
-        """Become an empty log that begins at `begin`, where everything before is committed."""
+        """Become an empty log that begins at `begin`; everything before that is committed."""
         assert begin >= self.commit, f"committed up to {self.commit}, to begin at {begin}"
         self.begin = self.end = self.stable = self.commit = begin
         self.generation += 1
@@ -96,7 +99,7 @@ class GroupLog:
         self.memberships = History(self.membership, memberships)
 
     def drop_before(self, begin: int) -> None:
-        """Remove everything before `begin`, by retention."""
+        """Note that retention has deleted the log before `begin`."""
         assert self.begin <= begin <= self.commit
         self.begin = begin
         self.terms.drop_before(begin)

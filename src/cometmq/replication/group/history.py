@@ -32,12 +32,12 @@ class History(Generic[Value]):
 
     @property
     def rows(self) -> tuple[Row[Value], ...]:
-        """All rows."""
+        """All rows, in the order of their offsets."""
         return tuple(self._rows)
 
     @property
     def last(self) -> Value:
-        """The value of the last row."""
+        """The value of the last row; the initial value if there is no row."""
         return self._rows[-1].value if self._rows else self._initial
 
     def at(self, offset: int) -> Value:
@@ -56,7 +56,7 @@ class History(Generic[Value]):
     def add(self, start: int, value: Value) -> bool:
         """Begin a value at `start`, in place of one that begins there and has no byte; return whether that adds a row.
 
-        A repeated value adds none.
+        A value equal to the one before adds none.
         """
         assert not self._rows or start >= self._rows[-1].start
         if self._rows and self._rows[-1].start == start:
@@ -67,17 +67,17 @@ class History(Generic[Value]):
         return True
 
     def cut(self, end: int) -> None:
-        """Remove the rows that begin at `end` or behind it, because the log ends there."""
+        """Remove the rows that begin at `end` or after it, because the log ends there."""
         del self._rows[bisect_left(self._rows, end, key=_start) :]
 
     def drop_before(self, begin: int) -> None:
-        """Remove the rows that apply to no byte from the one before `begin` on: the log begins there now."""
+        """Remove rows that apply neither to the byte before `begin`, where the log begins now, nor to a later one."""
         number = bisect_left(self._rows, begin, key=_start)
         if number > 1:
             del self._rows[: number - 1]
 
     def between(self, begin: int, end: int) -> tuple[Row[Value], ...]:
-        """Return the values of the bytes from `begin` to `end` as rows, the first of which starts at `begin`."""
+        """Return the values of the bytes from `begin` to `end` as rows, the first starting at `begin`."""
         if begin >= end:
             return ()
         first = bisect_right(self._rows, begin, key=_start)
@@ -104,7 +104,7 @@ def first_difference(
 
 
 def shared_end(ours: History[int], theirs: History[int], end: int) -> int:
-    """Return the offset up to which two logs are equal, given the histories of their terms; at most `end`, the end of the shorter.
+    """Return the offset up to which two logs are equal, by the histories of their terms; `end` is the shorter's end.
 
     A leader writes a term's bytes once: two logs with the same term at an offset are equal up to there (Raft 5.3).
     """

@@ -1,4 +1,4 @@
-"""One member of a group: it follows, stands for election or leads. A state machine without I/O, clock and chance.
+"""One member of a group: it follows, stands for election or leads. A state machine without I/O, clock or randomness.
 
 It is Raft (Ongaro's thesis) with pre-votes, a leader's lease and changes of one member at a time. Its log index is the
 byte offset in the commit log, so that the log stays an ordinary RocketMQ store. The caller steps the machine with
@@ -29,7 +29,7 @@ _TERMS_MAX = 256
 
 
 class RaftRole(Enum):
-    """Part that a member plays in its term."""
+    """Role of a member in its term; ASKING: it asks the voters whether an election would succeed (pre-vote)."""
 
     FOLLOWER = auto()
     ASKING = auto()  # Asks if an election would succeed.
@@ -38,7 +38,7 @@ class RaftRole(Enum):
 
 
 class NotAllowed(Exception):
-    """A member cannot do what its caller asks for now; the text says why."""
+    """A member cannot do now what its caller requested; the text says why."""
 
 
 class HardState(NamedTuple):
@@ -46,9 +46,10 @@ class HardState(NamedTuple):
 
     Attributes:
         term: Latest term that it knows.
-        voted_for: RaftMember that it voted for in this term; empty if none.
+        voted_for: Id of the member that it voted for in this term; empty if none.
         run: Number of times that it was started.
-        is_sure: False after a crash of the machine that may have removed acknowledged bytes, until it has them again.
+        is_sure: False after a crash of the machine that may have removed acknowledged bytes, until it has all committed
+            ones again or leads.
     """
 
     term: int = 0
@@ -58,12 +59,12 @@ class HardState(NamedTuple):
 
 
 class Write(NamedTuple):
-    """Bytes for the log.
+    """Bytes to append to the log.
 
     Attributes:
-        offset: Where they go: the end of the log.
-        skip: Number of bytes of the part that the log already has.
-        part: The part that has them.
+        offset: Physical offset to write them to: the end of the log.
+        skip: Number of bytes at the part's start that the log already has.
+        part: The leader's part that contains the bytes.
     """
 
     offset: int
@@ -76,13 +77,14 @@ class Ready:
     """Actions for the caller, in this order.
 
     Attributes:
-        hard: To be flushed.
-        truncate_to: The log is to be truncated to this offset and flushed.
-        restart_at: The log is to be emptied; it begins at this offset then.
-        has_new_rows: Terms and memberships of the log are to be flushed.
-        writes: To be appended to the log. `RaftMember.stored` reports how far they are stable.
-        record: Term and membership, which the leader must append as a record of the group's own; then `RaftMember.appended`.
-        messages: To be sent, each with its receiver.
+        hard: State to flush; None if it has not changed.
+        truncate_to: Offset to truncate the log to, and flush it; None to keep it.
+        restart_at: Offset at which the log begins anew after it was emptied; None to keep it.
+        has_new_rows: Whether to flush the terms and memberships of `RaftMember.log`.
+        writes: Bytes to append to the log. Once they are stable, call `RaftMember.stored`.
+        record: Term and membership to append to the leader's log as a record of the group's own; then call
+            `RaftMember.appended`. None if there is nothing to record.
+        messages: (receiver, message) pairs to send.
     """
 
     hard: HardState | None = None
@@ -107,10 +109,10 @@ class RaftMember:
         now: Time in ms, by a clock that goes on while the machine or this process is suspended.
 
     Attributes:
-        role: The part that it plays.
+        role: Its role in the term.
         leader: Id of the leader of its term; empty if unknown.
         log: Its log.
-        hard: Its state, which may have to be flushed.
+        hard: Its state that survives a crash, maybe not flushed yet.
     """
 
     def __init__(
@@ -148,23 +150,24 @@ class RaftMember:
 
     @property
     def term(self) -> int:
-        """The term."""
+        """The latest term that this member knows."""
         return self.hard.term
 
     @property
     def has_begun(self) -> bool:
-        """True if this member leads and has committed a record of its term, so that it knows all that is committed."""
+        """Whether this member leads and has committed a record of its term, so that it knows all that is committed."""
         return self.role is RaftRole.LEADER and self._has_committed_own
 
     @property
     def may_append(self) -> bool:
-        """Whether the caller may append records: this member leads and is not handing over."""
+        """Whether the caller may append records: this member leads, does not hand over, and `ready` has no `record`."""
         return self.role is RaftRole.LEADER and not self._successor and not self._ready.record
 
     def may_answer(self, now: int) -> bool:
-        """Return whether committed records may be acknowledged: no other leader can have been elected.
+        """Return whether this member may acknowledge committed records: it `has_begun`, and holds the leader's lease.
 
-        The caller asks after everything that an acknowledgement waits for, flushes included, with the time of that moment.
+        During the lease no other leader can be elected. Call it after everything that an acknowledgement waits for,
+        flushes included, with the time of that moment.
         """
         return self.has_begun and now < self._followers.lease_until(now)
 
@@ -173,7 +176,7 @@ class RaftMember:
         return self.log.end - self._followers[other].stable
 
     def wake_at(self) -> int:
-        """Return the time in ms at which `tick` has work."""
+        """Return the time (ms) at which `tick` must be called next."""
         return self._beat_at if self.role is RaftRole.LEADER else self._elect_at
 
     def ready(self) -> Ready:
@@ -184,7 +187,7 @@ class RaftMember:
     # Events.
 
     def tick(self, now: int) -> None:
-        """Send heartbeats or stand for election, if that is due."""
+        """Do what is due: as leader, send heartbeats or step down without a quorum; otherwise ask for an election."""
         if self.role is RaftRole.LEADER:
             if not self._followers.has_quorum(now, self._led_since):
                 self._follow(self.term, "", now)
@@ -194,14 +197,14 @@ class RaftMember:
             self._ask(now)
 
     def leader_is_gone(self, now: int) -> None:
-        """Stand for election soon: the leader's process has ended, as its machine refuses connections to its port."""
+        """As a follower, ask for an election soon: the leader's process has ended, as its port refuses connections."""
         if self.role is RaftRole.FOLLOWER and self.leader:
             self.leader = ""
             self._heard_at = None
             self._elect_at = self._soon(now)
 
     def step(self, message: Message, now: int) -> None:
-        """Handle a message of another member."""
+        """Handle a message of another member; `ready` has the answers."""
         match message:
             case VoteRequest():
                 self._vote(message, now)
@@ -216,14 +219,17 @@ class RaftMember:
                     self._stand(now, is_forced=True)
 
     def appended(self, end: int, now: int) -> None:
-        """Report that the leader's log ends at `end` now."""
+        """Note that this leader's log ends at `end` now, as records were appended; prepare parts for the others."""
         assert self.role is RaftRole.LEADER
         assert end >= self.log.end
         self.log.end = end
         self._send_parts(now)
 
     def stored(self, end: int, generation: int, now: int) -> None:
-        """Report that the log is stable up to `end`, as it was when it had that `GroupLog.generation`."""
+        """Note that the log is stable up to `end`; a leader may then commit, a follower acknowledges.
+
+        `generation` is that of the log when the flush began; without effect if the log has another one now.
+        """
         if generation != self.log.generation or end <= self.log.stable:
             return
         assert end <= self.log.end
@@ -234,10 +240,10 @@ class RaftMember:
             self._answer(self.leader, is_matching=True)
 
     def hand_over(self, to: str, now: int) -> None:
-        """Let another voter lead, once it has the whole log. Nothing is appended meanwhile.
+        """Hand the lead over to another voter, once it has the whole log. Until then nothing may be appended.
 
         Raises:
-            NotAllowed: This member does not lead, or the other cannot.
+            NotAllowed: This member does not lead, or `to` is not another voter.
         """
         if self.role is not RaftRole.LEADER:
             raise NotAllowed(f"{self.own} is not the leader, {self.leader or 'nobody'} is")
@@ -250,14 +256,15 @@ class RaftMember:
         self._hand_over_if_ready(now)
 
     def stay(self) -> None:
-        """Give up handing over, because it takes too long."""
+        """Give up handing over, for example because it takes too long."""
         self._successor = ""
 
     def change(self, membership: Membership) -> None:
-        """Change the members, as soon as the record that `ready` asks for is appended.
+        """Change the members; this applies at once, and `ready` has the record of it to append.
 
         Raises:
-            NotAllowed: This member does not lead, the last change is not committed, or more than one voter changes.
+            NotAllowed: This member does not lead or hands over, its first record or the last change is not committed,
+                more than one voter changes, or none is left.
         """
         if not self.has_begun or not self.may_append:
             raise NotAllowed(f"{self.own} does not lead the group, or not long enough")
@@ -279,7 +286,7 @@ class RaftMember:
         return now + int(self._chance() * self._timing.beat_ms)
 
     def _ask(self, now: int) -> None:
-        """Ask the others if an election would succeed."""
+        """Ask the other voters if an election would succeed; do nothing if this member is not a voter."""
         self._elect_at = self._next_election(now)
         if self.own not in self.log.membership.voters:
             return
@@ -287,7 +294,7 @@ class RaftMember:
         self._campaign(VoteRequest(self.own, self.term + 1, *self._position, is_pre=True), now)
 
     def _stand(self, now: int, *, is_forced: bool) -> None:
-        """Begin a term and ask for votes."""
+        """Begin a term as its candidate and ask the other voters for their votes."""
         self._elect_at = self._next_election(now)
         self.role, self.leader, self._heard_at = RaftRole.CANDIDATE, "", None
         self._keep(self.hard._replace(term=self.term + 1, voted_for=self.own))
@@ -354,7 +361,7 @@ class RaftMember:
             self._count(now)
 
     def _count(self, now: int) -> None:
-        """Go on if enough voters granted: a majority that is sure of its log, or all."""
+        """Stand for election, or lead, if enough voters have granted: a majority that is sure of its logs, or all."""
         voters = self.log.membership.voters
         sure = sum(self._votes.get(each, False) for each in voters)
         if sure < self.log.membership.majority and not self._votes.keys() >= set(voters):

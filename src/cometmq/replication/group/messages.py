@@ -19,12 +19,12 @@ class Membership:
 
     @property
     def majority(self) -> int:
-        """Number of voters that is a majority."""
+        """Least number of voters that is a majority."""
         return len(self.voters) // 2 + 1
 
     @property
     def everyone(self) -> tuple[str, ...]:
-        """All members."""
+        """Voters and learners."""
         return self.voters + self.learners
 
 
@@ -73,11 +73,11 @@ class Append:
         stamp: The leader's clock in ms when it sent this; the answer returns it, which extends the leader's lease.
         begin: Offset of the part's first byte, which is the first of a record.
         end: Offset at which it ends.
-        before: Term of the byte before `begin`. A follower's log that has another one there differs earlier.
+        before: Term of the byte before `begin`. A follower's log with another term there differs from the leader's.
         commit: The leader's commit offset.
         seen_run: The receiver's run of which the leader has an answer; 0 if it has none.
-        terms: The terms of the part, as `History.between` returns them.
-        memberships: The same of its memberships.
+        terms: The terms of the part's bytes, as `History.between` returns them.
+        memberships: The memberships of the part's bytes, in the same form.
         content: The part's bytes; the machine does not look at them.
     """
 
@@ -100,7 +100,7 @@ class Restart:
 
     Attributes:
         term: Term of the leader.
-        stamp: As of an `Append`.
+        stamp: The leader's clock in ms, as in an `Append`.
         begin: Offset at which the leader's log begins; the follower's begins there anew, without a byte.
         terms: The leader's terms up to there.
         memberships: Its memberships up to there.
@@ -120,13 +120,13 @@ class AppendAnswer:
 
     Attributes:
         term: Term of the follower; a higher one ends the leader's.
-        stamp: That of the request, or of the last one if records have become stable since; 0 if its term was over.
+        stamp: That of the request, 0 if its term was over; if sent because records became stable, the latest received.
         is_matching: Whether the part fitted the follower's log.
-        matched: Offset up to which the log is known to be the leader's.
+        matched: Offset up to which the follower's log is known to equal the leader's.
         stable: Offset up to which it is also stored as safely as an acknowledgement requires.
         run: Number of the follower's run. What an earlier run acknowledged may be lost, so the leader ignores its answers.
         end: If it did not match, the end of the follower's log.
-        terms: If it did not match, the last terms of the follower's log.
+        terms: If it did not match, the last terms of the follower's log before the part.
     """
 
     sender: str

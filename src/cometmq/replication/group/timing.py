@@ -1,4 +1,4 @@
-"""Periods and sizes of a group."""
+"""Periods and sizes that the members of a group keep to."""
 
 from dataclasses import dataclass
 

@@ -53,7 +53,7 @@ class GroupFrame:
     __slots__ = ("content", "header", "size", "type")
 
     def __init__(self, header: bytes, content: bytes) -> None:
-        """Raise CodecError if the header is no JSON object with a type."""
+        """Decode the header; raise CodecError if it is not a JSON object with a type."""
         try:
             self.header = JsonObject(orjson.loads(header), "header")
         except ValueError as error:
@@ -67,7 +67,7 @@ class GroupFrames:
     """The frames in the bytes that a peer has sent.
 
     Attributes:
-        is_greeted: Whether frames may be as large as messages are; before, only as small as greetings.
+        is_greeted: Whether frames may be as large as messages; if not, at most 4 KiB of header and no content.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class GroupFrames:
 
 
 def encode_frame(header: Mapping[str, Any], content: Content = b"") -> list[Content]:
-    """Return the parts of a frame with this header."""
+    """Encode a frame with this header; return its bytes in one or two pieces, to be written in order."""
     return _frame(orjson.dumps(header), content)
 
 
@@ -117,7 +117,7 @@ def _frame(header: bytes, content: Content) -> list[Content]:
 
 
 def encode_message(message: Message, content: Content = b"") -> list[Content]:
-    """Return the parts of the frame of a message; `content` are the bytes of an `Append`."""
+    """Encode a message as a frame, in pieces as `encode_frame`; `content` has the bytes of the log for an `Append`."""
     header = {"type": _NAMES[type(message)], "message": message}
     return _frame(orjson.dumps(header, default=tuple), content)
 
@@ -126,7 +126,7 @@ def decode_message(frame: GroupFrame, sender: str) -> Message:
     """Return the message in a frame.
 
     Raises:
-        CodecError: It is of an unknown type, of another sender, or contradicts itself.
+        CodecError: It is of an unknown type or another sender, is malformed, or contradicts itself.
     """
     kind = _KINDS.get(frame.type)
     if kind is None:

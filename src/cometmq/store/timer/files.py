@@ -41,7 +41,7 @@ class TimerRequest(NamedTuple):
         physical_offset: Physical offset of its record in the commitlog.
         size: Size of its record in bytes.
         out_ms: Start of the slot in which it is due (TIMER_OUT_MS).
-        due_ms: The millisecond before it is due, or the nearest in its slot but the first; the slot's last if unknown.
+        due_ms: The millisecond before it is due, moved into its slot, but never the slot's first; its last if unknown.
         is_delete: Whether it cancels another message.
         topic_hash: Java's hash of its real topic.
     """
@@ -74,7 +74,7 @@ class TimerFiles:
         used_slots: Number of slots from `read_ms` on that have units, also those that only cancel messages.
         known: Physical offsets of messages that have units already when the topic delivers them again, because the
             files were opened or truncated; not of those added since.
-        delivered_ms: When messages are added again, time before which slots were delivered already.
+        delivered_ms: Time before which slots were already delivered, for messages that are added again, ms since 1970.
         delivered_until: Offset in the timer's topic up to which `delivered_ms` applies.
     """
 

@@ -210,7 +210,7 @@ class TimerLog:
 
     @staticmethod
     def delete(files: Sequence[LogFile]) -> None:
-        """Remove dropped files from the disk; call it in a thread. Raises OSError if that fails; the next start drops the rest."""
+        """Remove dropped files from the disk, in a thread; raise OSError on failure. A later start drops the rest."""
         for file in files:
             file.unlink()
 

@@ -30,7 +30,7 @@ class WheelPage(NamedTuple):
 
 
 class TimerWheel:
-    """The slots, in memory and in their file; each stands for `precision_ms`."""
+    """The slots, in memory and in their file; each covers `precision_ms` of time."""
 
     def __init__(self, disk: Disk, path: str, precision_ms: int) -> None:
         self.precision_ms = precision_ms
@@ -75,7 +75,7 @@ class TimerWheel:
         return TimerSlot._make(found) if found[0] == time else EMPTY_SLOT
 
     def next_used_page(self, from_ms: int, until_ms: int) -> int:
-        """Return a time from `from_ms` up to `until_ms`, so that no slot before it was ever used; at least `from_ms`."""
+        """Return a time up to `until_ms` so that no slot from `from_ms` to it was ever used; at least `from_ms`."""
         time, until = from_ms // self.precision_ms, until_ms // self.precision_ms
         per_page = _PAGE_SIZE // TIMER_SLOT_SIZE
         while time < until:

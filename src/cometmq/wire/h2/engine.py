@@ -84,8 +84,8 @@ class H2Engine(Protocol):
 
     Attributes:
         fault: Reason why the connection must be closed after its last output; empty if there is none.
-        waiting: Bytes received that `events` has not handled yet.
-        unsent: Bytes of response bodies that wait, for a window or for `output`.
+        waiting: Number of received bytes that `events` has not handled yet.
+        unsent: Number of bytes of response bodies that wait, for a window or for `output`.
     """
 
     fault: str
@@ -93,11 +93,11 @@ class H2Engine(Protocol):
     unsent: int
 
     def receive(self, data: bytes) -> None:
-        """Keep received bytes for `events`."""
+        """Keep received bytes for `events`; drop them if the connection has a `fault`."""
         ...
 
     def events(self, now: float) -> list[Event]:
-        """Handle the next few frames of what was received at `now` (monotonic seconds) and return their events."""
+        """Handle the next few received frames and return their events; `now`: the present time, monotonic seconds."""
         ...
 
     def send_head(self, stream: int, fields: Sequence[Field], *, is_last: bool = False) -> None:
@@ -121,7 +121,7 @@ class H2Engine(Protocol):
         ...
 
     def is_blocked(self, stream: int) -> bool:
-        """Return whether the window of a stream has no room for more than what waits already."""
+        """Return whether the window has no room for more than what waits already; True if the stream is over."""
         ...
 
     def stalled(self, now: float, seconds: float) -> list[int]:

@@ -21,7 +21,7 @@ BURST_SECONDS = 5.0
 
 
 class _FrameRate:
-    """A kind of frame that may arrive at a rate; unused allowance is kept for BURST_SECONDS."""
+    """A limit on the rate of one kind of frame; the allowance of up to 5 s can be used at once."""
 
     __slots__ = ("_left", "_rate", "_since", "_what")
 
@@ -114,5 +114,5 @@ class FrameGuard:
             self._useless.use(now)
 
     def count_reset(self, now: float) -> None:
-        """Count a stream that the server reset because the client broke its rules, as if the client had."""
+        """Count a stream that the server reset for the client's fault, as a reset by the client; may raise H2Fault."""
         self._resets.use(now)

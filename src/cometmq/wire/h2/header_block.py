@@ -8,7 +8,7 @@ _INTEGER_BYTES_MAX = 6
 
 
 def check_header_block(block: bytes) -> None:
-    """Raise ValueError if a block of compressed headers ends within a field or changes the table's size after one."""
+    """Raise ValueError if a block ends within a field, has too long an integer, or resizes the table after a field."""
     at, end = 0, len(block)
     has_field = False
     while at < end:

@@ -174,7 +174,7 @@ class _Outgoing:
     Attributes:
         items: Pieces of its body, and headers with whether they are the last.
         size: Bytes of the body among them.
-        stalled_since: When `stalled` first found that it waits; None if some was sent since.
+        stalled_since: When `stalled` first found that something waits; None if body data was sent since.
     """
 
     __slots__ = ("items", "size", "stalled_since")
@@ -208,7 +208,7 @@ class Jh2Engine:
     # --- what the client sends
 
     def receive(self, data: bytes) -> None:
-        """Keep received bytes for `events`."""
+        """Keep received bytes for `events`; drop them if the connection has a `fault`."""
         if self.fault:
             return
         self._unread = self._unread[self._read_to :] + data if self.waiting else data
@@ -216,7 +216,7 @@ class Jh2Engine:
         self.waiting = len(self._unread)
 
     def events(self, now: float) -> list[Event]:
-        """Handle the next few frames of what was received at `now` (monotonic seconds) and return their events."""
+        """Handle the next few received frames and return their events; `now`: the present time, monotonic seconds."""
         events: list[Event] = []
         if not self.waiting:
             return events
@@ -346,7 +346,7 @@ class Jh2Engine:
         self._h2._prepare_for_sending([frame])  # noqa: SLF001
 
     def is_blocked(self, stream: int) -> bool:
-        """Return whether the window of a stream has no room for more than what waits already."""
+        """Return whether the window has no room for more than what waits already; True if the stream is over."""
         outgoing = self._open.get(stream)
         return outgoing is None or outgoing.size >= self._h2.local_flow_control_window(stream)
 
