@@ -70,7 +70,7 @@ def pack_pipelined_sends(
     awaited: dict[int, Awaited],
     deadline: float,
 ) -> bytes:
-    """Encode consecutive simple sends to one topic and broker as bytes of frames, up to another send or a limit.
+    """Encode simple sends to one topic and broker as bytes of frames, up to the first other message or a limit.
 
     Args:
         sends: Its `sent` and `size` are filled.

@@ -42,7 +42,7 @@ class CopyCount(NamedTuple):
 
     @property
     def is_enough(self) -> bool:
-        """Whether enough members are in sync."""
+        """Whether at least `needed` members are in sync."""
         return self.in_sync >= self.needed
 
 

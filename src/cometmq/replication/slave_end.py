@@ -134,7 +134,7 @@ class SlaveEnd:
 
     @property
     def head_wanted(self) -> int:
-        """Number of bytes that the next frame's header still lacks; 0 (any number) during the handshake."""
+        """Number of bytes that the next frame's header still lacks; 0 in the handshake: read any number then."""
         return FRAME_HEAD.size - len(self._held) if self.is_copying else 0
 
     @property

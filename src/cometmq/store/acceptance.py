@@ -28,7 +28,7 @@ class Acceptance:
         self._refused_as: type[StoreError] = StoreFull
 
     def refusal(self) -> StoreError:
-        """Return the error for a message while `flags.refusal` is set: StoreBusy if a pause or truncation is all."""
+        """Return the error for a message while `flags.refusal` is set; StoreBusy if only for a pause or truncation."""
         if self.flags.refusal == self.flags.passing:
             return StoreBusy(self.flags.passing)
         return self._refused_as(self.flags.refusal)

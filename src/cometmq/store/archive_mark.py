@@ -101,7 +101,7 @@ def archived_to(disk: Disk, root: str) -> int:
 def note_archived(
     disk: Disk, root: str, offset: int, place: str, proof: LogProof | None = None
 ) -> int:
-    """Record that the log before a physical offset is archived at a place, replacing its mark; return that offset.
+    """Record that the log before a physical offset is archived at a place, in place of its old mark; return the offset.
 
     Raises:
         OSError: The marks could not be read or written.

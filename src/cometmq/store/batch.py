@@ -33,7 +33,7 @@ class RawRecords(NamedTuple):
     kinds: int
 
     def place_of(self, offset: int) -> int:
-        """Return the position in `content` of the first record at or after a physical offset; else its size."""
+        """Return the position in `content` of the first record at or after a physical offset, else `len(content)`."""
         before = offset - self.start - 1
         return 0 if before < 0 else record_places(self.content, 0, before)[1]
 

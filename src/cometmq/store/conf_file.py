@@ -21,7 +21,7 @@ class ConfFile:
     """
 
     def __init__(self, path: str | None, disk: Disk, *, above: Sequence[Layer] = ()) -> None:
-        """Use the file at an absolute path; with None there is no file, and changes last until the next start."""
+        """Use the file at an absolute path; with None there is no file, and changes are lost at the next start."""
         self.above = above
         self._path = path
         self._disk = disk

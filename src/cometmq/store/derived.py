@@ -70,7 +70,10 @@ class Derived:
         return iter(())
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Yield steps that remove what records at and after the new end have left (default: none), also in most recoveries."""
+        """Yield steps that remove what records at and after the new end have left; by default none.
+
+        Called in a truncation after `hide_from`, and in a recovery unless the log is damaged or read-only.
+        """
         return iter(())
 
     def delete_before(self, offset: int) -> Iterator[Step]:

@@ -189,7 +189,11 @@ def write_whole(disk: Disk, fd: int, piece: Buffer, offset: int) -> None:
 
 
 def write_rest(disk: Disk, fd: int, piece: Buffer, offset: int, count: int) -> None:
-    """Write a piece's bytes after its first `count`, which are at `offset`; raise OSError if `count` is 0 or the disk fails."""
+    """Write the rest of a piece, of which a call has written `count` bytes at `offset`.
+
+    Raises:
+        OSError: The disk failed, or a call has written no byte.
+    """
     view = memoryview(piece)
     while True:
         if count <= 0:

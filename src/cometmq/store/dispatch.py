@@ -1,7 +1,8 @@
 """Dispatch: makes new records visible by feeding them, in log order, to the queues and the index.
 
-For puts, the data of the append is used and nothing is read again. Unconfirmed batches wait (but not for replicas that
-are late); with SYNC_FLUSH, consumers thus get no messages that a power cut can undo (docs/design/0004, 0036).
+For puts, the data of the append is used and nothing is read again. Unconfirmed batches wait (for late replicas only
+if a group elects its leader); with SYNC_FLUSH, consumers thus get no messages that a power cut can undo
+(docs/design/0004, 0036).
 """
 
 from collections import deque
@@ -36,7 +37,10 @@ class LogDispatcher:
         return len(self.waiting)
 
     def dispatch(self) -> None:
-        """Make batches visible, in log order: the confirmed ones, and those that replicas did not get in time."""
+        """Make batches visible, in log order, up to `Positions.visible_limit`.
+
+        These are the confirmed ones and, unless a group elects its leader, those that replicas did not get in time.
+        """
         if self.on_moved is not None:
             self.on_moved()
         waiting = self.waiting

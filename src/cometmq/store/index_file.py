@@ -91,7 +91,7 @@ class IndexFile:
     def grow_again(
         self, header: IndexHeader, slots: "memoryview[int]", *, are_changed: bool
     ) -> None:
-        """Prepare an existing file for inserts, with its header and slots; `are_changed`: the disk may have others."""
+        """Prepare an existing file for inserts, with its header and slots; with `are_changed`, all must be written."""
         self.header = header
         self.slots = slots
         self._written_count = header.index_count

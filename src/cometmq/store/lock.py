@@ -82,7 +82,7 @@ class AbortMarker:
         return self._disk.exists(self._path)
 
     def set(self) -> None:
-        """Write the abort file; raise OSError if that fails, unless it exists and only a resource (room) is lacking."""
+        """Write the abort file; raise OSError if that fails, unless it exists and only room or the like is lacking."""
         try:
             write_file(self._disk, self._path, str(os.getpid()).encode())
         except OSError as error:

@@ -48,7 +48,7 @@ class Builder(Protocol):
         """Add the next records in log order; after an error, records are passed again from the same offset."""
 
     def go_back(self, end: int) -> None:
-        """Remove what was built from records at and after the log's end, after a truncation or at a start."""
+        """Remove what was built from records at and after the log's end `end`, after a truncation or at a start."""
 
     def skip(self, start: int, end: int) -> None:
         """Note that the log from `start` to `end` was deleted before it could be read; records from `end` on follow."""

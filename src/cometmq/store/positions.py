@@ -91,7 +91,8 @@ class Positions:
     def visible_limit(self) -> int:
         """Return the physical offset up to which messages may be shown to consumers: readable, and confirmed or given up.
 
-        Messages that too few replicas got in time, or at all, are given up, but stay. No property, for speed.
+        Messages that too few replicas got in time, or at all, are given up, but stay; in a group that elects its leader
+        none is given up. No property, for speed.
         """
         confirmed, committed = self.confirmed, self.committed
         if self.replicated is not None and confirmed < self.written and not self.is_elected:

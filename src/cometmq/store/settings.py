@@ -66,7 +66,7 @@ class LogKeys:
             reading many of them takes longer.
         is_whole_crc_written: each record gets a CRC of all its bytes, as its last property.
         is_whole_crc_checked: after an unclean stop a record's CRC must match, if it has one.
-        commit_interval_ms: longest time until an answered send is written from that memory, ms.
+        commit_interval_ms: with transientStorePoolEnable, longest time until an answered send is in its file, ms.
         disk_warning_ratio: per cent of the disk used above which sends are refused, until it is 2 below.
         access_in_memory_ratio: per cent of the memory that recent messages are assumed to fill.
         transfer_bytes_in_memory: most bytes of a pull of recent messages, if it gets several.

@@ -46,7 +46,7 @@ class GroupLog:
 
     @property
     def membership(self) -> Membership:
-        """The membership that applies now."""
+        """The membership that applies now: the last one, committed or not."""
         return self.memberships.last
 
     def is_covered_by(self, last_term: int, end: int) -> bool:

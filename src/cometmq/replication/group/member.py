@@ -104,7 +104,7 @@ class RaftMember:
         log: Its log as it is stored.
         hard: Its state as it was stored, with a `run` that is larger than ever before.
         timing: Periods and sizes, which all members share.
-        cut: As of `Followers`.
+        cut: Returns where a part of the log ends; see `Followers`.
         chance: Returns a random number from 0 to 1.
         now: Time in ms, by a clock that goes on while the machine or this process is suspended.
 
