@@ -29,8 +29,8 @@ _LEFT_OUT = ("AsyncProducer.send", "AsyncProducer.send_oneway", "AsyncPullConsum
 def explained(made: Class) -> Class:
     """Change a class so that its constructor's errors name an argument of the wrong type; return the class.
 
-    Of an asyncio client or a subject of an admin client, most public methods are changed, too. Anything but a class of `cometmq.client` is returned
-    as it is.
+    Of an asyncio client or a subject of an admin client, most public methods are changed, too. Anything but a class of
+    `cometmq.client` is returned as it is.
     """
     if not (inspect.isclass(made) and made.__module__.startswith("cometmq.client.")):
         return made

@@ -136,7 +136,7 @@ class AsyncClient:
         await self.close()
 
     async def _open(self) -> None:
-        """Start the parts of this client, whose connections are started; does nothing unless overridden."""
+        """Start the parts of this client; called once its connections are started. Does nothing unless overridden."""
 
     def _at_close(self, step: Callable[[], Awaitable[None] | None]) -> None:
         """Register a step that stops a part, to run at close or when the start fails; the last registered step runs first.

@@ -26,8 +26,8 @@ class _Outage:
         members: The affected queues, topics or the like.
         count: Number of failures since the last log line about a failure.
         reported_at: Time of the last log line about a failure, monotonic seconds; None if there was none.
-        is_reported: Whether a failure was logged, and not yet that this works again.
-        ended_at: Time when last nothing was affected any more, monotonic seconds; None if not since `reported_at`.
+        is_reported: Whether a failure was logged, and its end not yet.
+        ended_at: When the last member recovered or was forgotten, monotonic seconds; None: not since `reported_at`.
     """
 
     members: set[Hashable] = field(default_factory=set)

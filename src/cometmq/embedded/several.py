@@ -181,7 +181,7 @@ class LocalCluster:
             raise
 
     async def _registered(self, broker: BrokerProcess, nameserver: NameServer) -> None:
-        """Wait until a broker is registered, which it does when clients can connect; raise NetError if it ends."""
+        """Wait until a broker is registered, as it is once clients can connect; raise NetError if it ends before."""
         groups = nameserver.routes.groups
         while broker.name not in groups:
             if broker.status is not None:

@@ -14,7 +14,7 @@ class GroupConfig:
         consume_enabled: Whether the group may consume at all.
         consume_from_min_enabled: Kept for the wire, without effect.
         broadcast_enabled: Whether members may consume in broadcasting mode.
-        orderly: Kept for the wire: whether messages should be popped in order (5.x).
+        orderly: Whether gRPC clients (5.x) pop messages in order; for other clients only kept for the wire.
         retry_queues: Number of queues with which the retry topic is created; 0: messages sent back become dead letters.
         retry_max_times: Retries before a message sent back becomes a dead letter, unless the consumer sends its own limit.
         retry_policy: Kept in wire form.

@@ -31,7 +31,7 @@ class KeyVerdict(Enum):
     MISPLACED: It is a key of another program, without effect here; the program warns of it and starts.
     UNKNOWN: Neither CometMQ nor RocketMQ has it; the program warns of it and starts.
     DIFFERS: It is used, but means something else than in RocketMQ.
-    NO_EFFECT: It changes nothing here, as nobody needs to care.
+    NO_EFFECT: It changes nothing here, which is no loss.
     USED: The program uses it.
     """
 
@@ -155,7 +155,7 @@ def warnings_of(judged: Iterable[JudgedKey]) -> list[str]:
 
 
 def judge_other(name: str, text: str, known: Iterable[str]) -> tuple[KeyVerdict, str]:
-    """Return verdict and reason for a key that a program does not have; `known` are those that it has."""
+    """Return verdict and reason for a key that is no setting of a program; `known`: its settings, for suggestions."""
     if name.startswith(BYTE_ORDER_MARK):
         return KeyVerdict.UNKNOWN, (
             "the file begins with a byte order mark, which RocketMQ, too, takes for a part of its first line; "
@@ -179,7 +179,7 @@ def _of_own(key: SettingKey, value: Any) -> tuple[KeyVerdict, str]:
 
 
 def _as_rocketmq(key: SettingKey, text: str) -> str:
-    """Return what RocketMQ (MixAll.properties2Object) would do with a text that it cannot read; empty for others."""
+    """Return a clause on what RocketMQ (MixAll) would do with an unreadable value; "" for numbers and our own keys."""
     if key.name not in ROCKETMQ_KEYS or text.lstrip("+-").isdecimal():
         return ""
     if isinstance(key.default, bool):

@@ -1,4 +1,4 @@
-"""The JSON of a stored message, as commands and the dashboard give it."""
+"""The JSON of a stored message, as commands and the dashboard show it."""
 
 from cometmq.model.message import StoredMessage
 

@@ -1,4 +1,4 @@
-"""Numbers in texts of others, which may have any length: Python refuses to parse more than 4,300 digits."""
+"""Parsing of numbers in foreign texts, which may have any length: Python refuses to parse more than 4,300 digits."""
 
 _DIGITS_MAX = 18  # Fits 64 bits.
 

@@ -28,7 +28,7 @@ class KeyGroup(NamedTuple):
     is_of_rocketmq: bool = True
 
     def asks(self, key: str, text: str) -> bool:
-        """Return whether the text of a key asks for an effect that users may count on."""
+        """Return whether a key's value asks for an effect that users rely on and that is missing here."""
         return self.is_missing and text.strip().lower() not in ("", self.nothing[key])
 
 
@@ -477,7 +477,7 @@ _ELSEWHERE = "this program has no such setting; it belongs to another program of
 
 
 def why_without_effect(key: str) -> str | None:
-    """Return why a setting of RocketMQ has no effect in a program that does not have it; None if RocketMQ has none either."""
+    """Return why a setting of RocketMQ has no effect in a program that does not have it; None for an unknown key."""
     group = WITHOUT_EFFECT.get(key)
     if group is not None:
         return group.why

@@ -1,4 +1,4 @@
-"""The characters that follow a field, and the last field of a record, in a message trace (docs/format/trace.md)."""
+"""The separators of a message trace: after each field but the last, and after a record (docs/format/trace.md)."""
 
 FIELD_END = "\x01"
 RECORD_END = "\x02"

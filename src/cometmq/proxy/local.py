@@ -1,4 +1,4 @@
-"""The proxy of one broker, in the broker's process: all methods of MessagingService on a port of their own.
+"""The gRPC proxy of one broker, in the broker's process: serves RocketMQ's MessagingService on a port of its own.
 
 proxy = LocalProxy(broker, port=8081)       # the broker has been started
 await proxy.start()
@@ -37,23 +37,23 @@ class LocalProxy:
     """The gRPC port of a broker, from `start` to `close`.
 
     Attributes:
-        port: The port that it listens on, also if it was asked for any.
+        port: The port to listen on; after `start` the actual one, if it was 0.
     """
 
     def __init__(self, broker: Broker, *, port: int, access_address: str = "") -> None:
-        """Serve a started broker.
+        """Set the broker and the port; `start` listens.
 
         Args:
-            broker: The broker.
+            broker: The broker, which has been started.
             port: The port to listen on, at the broker's address; 0 for any free one.
-            access_address: The "host:port" that clients are told; empty: the one that they use.
+            access_address: The "host:port" in the routes of clients; empty: the one that the client uses.
         """
         self.port = port
         self._broker = broker
         self._access_address = access_address
 
     async def start(self) -> None:
-        """Listen; raises NetError if the port cannot be bound."""
+        """Start to serve gRPC clients; raise NetError if the port cannot be bound."""
         parts = self._broker.role.parts
         clock, world = parts.clock, LoopWorld(parts.pool, parts.store)
         self._commands = StreamCommands()
@@ -114,7 +114,7 @@ class LocalProxy:
         return services
 
     async def close(self) -> None:
-        """Stop listening, answer the calls that wait, and forget the clients."""
+        """Stop listening, end calls that wait for messages, give others time to end, and forget the clients."""
         await self._server.close()
         self._runner.close()
         await self._machines.close()

@@ -1,4 +1,4 @@
-"""Starts the proxy of a broker, if its settings want one; what the proxy needs is imported then."""
+"""Starts the gRPC proxy of a broker if a port is set for it; only then imports the packages that the proxy needs."""
 
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,11 @@ _EXTRA = ("jh2", "google")
 
 
 async def start_proxy(broker: Broker, port: int | None = None) -> "LocalProxy | None":
-    """Start the proxy of a started broker and return it; None if it shall have none.
+    """Start the gRPC proxy of a started broker and return it; return None if no port is set.
 
     Args:
         broker: The broker.
-        port: The port, 0 for any free one; None: that of the settings (grpcServerPort), where 0 means no proxy.
+        port: The port, 0 for any free one; None: that of the settings (grpcServerPort), of which 0 means no proxy.
 
     Raises:
         SettingsError: A package that the proxy needs is not installed.

@@ -426,7 +426,7 @@ class BrokerApi(BrokerRequests):
 
 
 def _attributes_text(attributes: Mapping[str, str | None]) -> str | None:
-    """Return changes of a topic's attributes as a request carries them (AttributeParser of 5.3.3); None without any."""
+    """Return attribute changes as "+key=value,-deleted" (AttributeParser of RocketMQ 5.3.3); None without any."""
     changes = (
         f"-{key}" if value is None else f"+{key}={value}" for key, value in attributes.items()
     )

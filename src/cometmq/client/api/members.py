@@ -53,7 +53,7 @@ class MemberApi(BrokerRequests):
         return await read_body(decode_consumer_ids, answer.body, what, size_max=OWN_SIZE_MAX)
 
     async def assignment(self, address: str, query: AssignmentQuery) -> list[Assignment] | None:
-        """Return the queues of a topic that a broker assigns to a member; None if it cannot, as for an unknown group."""
+        """Return the queues that a broker assigns to a member; None without a list, as usually for an unknown group."""
         answer = await self._ask(
             address, RequestCode.QUERY_ASSIGNMENT, body=encode_assignment_query(query)
         )

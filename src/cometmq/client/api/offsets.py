@@ -186,7 +186,10 @@ class OffsetApi:
         make: Callable[[MessageQueue], Command],
         read: Callable[[MessageQueue, Command, Command], int] | None = None,
     ) -> Offsets:
-        """Send each queue's request and return the numbers that `read` finds in the answers (None: offsets), or errors."""
+        """Send a request for each queue; return the number that `read` (None: the offset) gets from its answer.
+
+        For a queue whose request fails, the result has the error instead.
+        """
         read = read or _offset
         asked = [(queue, make(queue)) for queue in queues]
         answers = await ask_each(self._finds, asked)

@@ -1,8 +1,8 @@
 """The part that the producers and consumers of a client share: routes, connections and heartbeats (MQClientInstance).
 
 A client fetches routes from a nameserver that answers. If it has members, it sends a heartbeat with their groups to the
-masters that it knows, and to slaves if one is a consumer. Both are repeated about every 30 s by default; heartbeats
-are attempted sooner while such a broker is not connected.
+masters that it knows, and to slaves if a member is a consumer. Both are repeated about every 30 s by default;
+heartbeats are attempted sooner while such a broker is not connected.
 """
 
 import asyncio
@@ -165,7 +165,7 @@ class ClientInstance:
         self.masters.doubt_at(channel.address)
 
     def _master_moved(self, _broker_name: str, before: str | None) -> None:
-        """Let requests that wait for the old master fail, unless it is a slave now, and send heartbeats to the new one."""
+        """Close the connection to a former master unless a route still lists it; hasten the next heartbeats."""
         named = self.routes.addresses(only_masters=False)
         if before is not None and before not in named:
             channel = self.channels.peek(before)
@@ -300,7 +300,7 @@ class ClientInstance:
             self._lost.set()
 
     async def _learn_cluster(self) -> None:
-        """Store all brokers that a nameserver lists in the route table; failures are only logged.
+        """Get all brokers of the cluster from a nameserver and add them to the route table; only log a failure.
 
         Java's client uses the default topic's route instead, but not every broker has that topic.
         """
@@ -334,9 +334,9 @@ class ClientInstance:
         return address
 
     def not_found(self, broker_name: str, broker_id: int = MASTER_ID) -> BrokerNotFound:
-        """Return, without raising it, the error for a broker that no route contains, and look for its master.
+        """Return (do not raise) the error for a broker of unknown address; if a route lists it, look for its master.
 
-        A route that was fetched between two masters has none.
+        The search runs in the background. A route that was fetched between two masters has no master.
         """
         self.masters.doubt(broker_name)
         return BrokerNotFound(
@@ -425,7 +425,7 @@ class ClientInstance:
                 self.outages.worked(_BEATING, address)
 
     def _addresses_to_beat(self) -> set[str]:
-        """Return the addresses that need heartbeats: slaves only if there is a consumer; none without members."""
+        """Return the addresses that need heartbeats: masters, and slaves if there is a consumer; none if no members."""
         is_reading = any(
             isinstance(each.heartbeat_part(), ConsumerPart) for each in self._members
         )

@@ -1,7 +1,8 @@
 """Finds the new master of a broker group soon after the known one has failed, instead of at the next poll of routes.
 
-Whoever sees a master fail (a lost connection, a request without an answer, a refusal of a broker that is no master) doubts it. While
-there are doubts, the route is fetched again after pauses that grow, so that many clients do not flood a nameserver.
+Code that sees a master fail (a lost connection, a request without an answer, a refusal of a broker that is no master)
+calls `doubt`. During the search, the route is fetched again after pauses that grow, so that many clients do not flood a
+nameserver.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ OnMoved = Callable[[str, str | None], None]
 
 
 class _Doubt:
-    """A search for a master: until when it goes on (monotonic seconds), and whether it has ended."""
+    """A search for a new master: until when it goes on at most (monotonic seconds), and whether it has ended."""
 
     __slots__ = ("ended", "until")
 
@@ -75,7 +76,7 @@ class MasterSearch:
     def doubt_at(self, address: str, error: CometError | None = None) -> None:
         """Look for the masters of the broker groups whose master is known at an address; not if an error shows that it serves.
 
-        Such an error is any refusal but that of a broker that is no master.
+        Any error shows that, except a NetError or the refusal of a broker that is no master.
         """
         if isinstance(error, BrokerRefused):
             if error.code not in NOT_MASTER_CODES:
@@ -87,7 +88,7 @@ class MasterSearch:
                 self.doubt(name)
 
     async def pause(self, broker_name: str, seconds: float, error: Exception) -> None:
-        """Wait before a broker group is asked again; if an error may mean so, only until it has another master."""
+        """Wait `seconds` before a broker group is asked again, or less if a search for its new master ends before."""
         is_refused = isinstance(error, BrokerRefused) and error.code in _NOT_READ
         if is_refused or isinstance(error, NetError | BrokerNotFound):
             self.doubt(broker_name)

@@ -86,14 +86,14 @@ class TopicRoutes:
             self._collect_brokers()
 
     def _note(self, brokers: Iterable[BrokerData]) -> bool:
-        """Store the addresses of brokers as the latest ones; return whether any differs."""
+        """Store the addresses of brokers as the latest ones; return whether those of any broker have changed."""
         news = {each.broker_name: each.addresses for each in brokers}
         is_new = any(self._latest.get(name) != addresses for name, addresses in news.items())
         self._latest.update(news)
         return is_new
 
     def drop(self, topic: str) -> None:
-        """Forget the route of a topic."""
+        """Forget the route of a topic, and brokers that only it lists; it is fetched again when needed."""
         if self._topics.pop(topic, None) is not None:
             self._collect_brokers()
 

@@ -84,7 +84,7 @@ class MachineRooms:
     def __call__(
         self, queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
     ) -> list[MessageQueue]:
-        """Return a member's block of the rooms' queues, plus at most one of the rest; an unknown member gets no queues."""
+        """Return a member's equal share of the configured rooms' queues, plus at most one left over; [] if unknown."""
         members = sorted(client_ids)
         if own_id not in members:
             return []
@@ -117,7 +117,7 @@ class NearbyRoom:
     def __call__(
         self, queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
     ) -> list[MessageQueue]:
-        """Return the queues of the member `own_id` among the members `client_ids`; an unknown member gets no queues."""
+        """Return a member's share of the queues in its room and in rooms without members; [] if unknown."""
         if own_id not in client_ids:
             return []
         queues_in: dict[str, list[MessageQueue]] = {}

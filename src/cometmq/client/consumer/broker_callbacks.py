@@ -89,7 +89,7 @@ class BrokerCallbacks:
         return True
 
     def _running_body(self, is_with_stacks: bool) -> bytes:  # noqa: FBT001  A key of a table.
-        """Return the encoded state, cached for 0.1 s: thousands may query at once, and collecting all stacks is slow."""
+        """Return the member's encoded state, cached for 0.1 s: many may query at once, and stacks are slow."""
         now = self._instance.clock.monotonic()
         until, body = self._told.get(is_with_stacks, (0.0, b""))
         if until <= now:
@@ -192,7 +192,7 @@ class BrokerCallbacks:
 
 
 def _value_text(value: object) -> str:
-    """Return a setting as text; a function, or an object that is called like one, by its name."""
+    """Return the value of a setting as text; for a callable, its name or the name of its class."""
     return getattr(value, "__name__", type(value).__name__) if callable(value) else str(value)
 
 

@@ -80,9 +80,10 @@ class DeadLetter(Exception):
 class RetryLater(Exception):
     """An exception by which a listener retries its message after a chosen delay; with broadcasting it is not retried.
 
-    The delay is used as given if the queue is consumed in order, or popped and the broker accepts it. Otherwise the consumer asks for the shortest
-    default delay level that is not shorter (1, 5, 10, 30 s; 1 to 10, 20, 30 min; 1, 2 h), or for the longest. The retry
-    counts like any other. A delay that is negative or no timedelta raises SettingsError.
+    The delay is used as given if the queue is consumed in order, or popped and the broker accepts it. Otherwise the
+    consumer asks for the shortest default delay level that is not shorter (1, 5, 10, 30 s; 1 to 10, 20, 30 min; 1,
+    2 h), or for the longest. The retry counts like any other. A delay that is negative or no timedelta raises
+    SettingsError.
     """
 
     def __init__(self, delay: timedelta) -> None:
@@ -245,7 +246,7 @@ def _check(name: str, listener: object, given: str) -> None:
 
 
 def _of_copy(listener: BatchListener) -> Callable[[list[StoredMessage]], Any]:
-    """Return the listener called with a list of its own: it may empty it, and the verdict is still about all messages."""
+    """Return a function that calls the listener with a copy of the list, so that the listener may change it."""
     return lambda messages: listener([*messages])
 
 

@@ -223,7 +223,7 @@ class Rebalance:
         return self._allocate(queues, members, self._instance.client_id)
 
     async def _addresses(self, topic: str) -> list[str]:
-        """Return the addresses of up to three of the topic's brokers in random order; TopicNotFound without any."""
+        """Return the addresses of up to three of the topic's brokers in random order, or raise TopicNotFound."""
         known = await self._instance.known(topic)
         addresses = [
             address

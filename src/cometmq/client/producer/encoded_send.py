@@ -109,7 +109,10 @@ class SendEncoder:
         self.plain_size_max = min(settings.compress_over, settings.body_size_max)
 
     def _front(self, topic: str, code: int, *, is_checked: bool = True) -> tuple[str, str]:
-        """Return a topic with its namespace, and the header text before the queue; MessageError if only brokers send to it."""
+        """Return a topic with its namespace, and the header text before the queue.
+
+        If `is_checked`, raises MessageError for a topic to which only brokers may send.
+        """
         if is_checked and is_written_by_brokers(topic):
             raise MessageError(f"clients may not send to system topic {in_quotes(topic)}")
         full = self._namespace.wrap(topic)

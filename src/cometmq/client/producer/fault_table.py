@@ -1,4 +1,4 @@
-"""Temporary avoidance of slow or silent brokers, with `latency_fault` (MQFaultStrategy of RocketMQ 5.3.3)."""
+"""Temporary avoidance of slow or silent brokers, if `latency_fault` is set (MQFaultStrategy of RocketMQ 5.3.3)."""
 
 from bisect import bisect_right
 

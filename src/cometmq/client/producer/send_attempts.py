@@ -218,9 +218,9 @@ class PendingSend:
         return known is not None and known.is_without_master
 
     def _may_not_wait(self) -> bool:
-        """Return whether the send must not wait for a master, as another broker is there, or as its order would change.
+        """Return whether the send must not wait for a new master: another broker can be tried, or its queue was chosen.
 
-        Later messages for a chosen queue could overtake one that waits.
+        A later message for a chosen queue could overtake one that waits.
         """
         return self._pick is not None or len(self._brokers()) > 1
 
@@ -295,9 +295,10 @@ class PendingSend:
             self._settle(self._final_error(error))
 
     def _waits_for_master(self, error: CometError) -> bool:
-        """Look for the master if an error may mean that there is another one; return whether the send is tried again.
+        """Look for a new master if the error may mean that there is one; return whether a new try has been scheduled.
 
-        It is if the broker has stored nothing and the send may wait. This is no attempt.
+        It is only scheduled if the broker refused as not being the master, the send may wait, and time is left. The
+        refused try does not count as an attempt.
         """
         assert self._queue is not None
         sender = self._sender

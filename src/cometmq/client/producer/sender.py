@@ -45,7 +45,7 @@ class Reconnections:
     """
 
     def __init__(self, instance: ClientInstance, default_queues: int) -> None:
-        """Derive a route from the default topic with at most `default_queues` queues for a topic that does not exist."""
+        """`default_queues`: Most queues per broker of a missing topic, whose route comes from the default topic."""
         self._instance = instance
         self._default_queues = default_queues
         self._tasks = Tasks(f"{instance.client_id} reconnections")
@@ -174,7 +174,7 @@ class EncodedSender:
             self._next_look = self.loop.call_later(due - now, self._look)
 
     def _look(self) -> None:
-        """Fail the sends that have waited for their whole timeout."""
+        """Fail the waiting sends whose deadline has passed; the others wait on."""
         now, self._looks_at = self._monotonic(), math.inf
         waiting, self._waiting = self._waiting, deque()
         for sending in waiting:

@@ -390,7 +390,7 @@ class AsyncTransaction:
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Commit, or roll back after an exception, unless the block has begun either; wait until that has ended."""
+        """Commit, or roll back after an exception, unless the block began either, and wait for that to end."""
         if error is None:
             await (self._end or self.commit())
             return

@@ -153,7 +153,7 @@ class TurnSends:
         return count
 
     def _targets(self, message: Message) -> TopicTargets | None:
-        """Return the `TopicTargets` of a message; None if no writable queue is known, its class is not Message, or its topic is refused."""
+        """Return a message's `TopicTargets`; None for a subclass, a refused topic, or no known writable queue."""
         if message.__class__ is not Message:
             return None
         routes = self.sender.instance.routes
@@ -217,7 +217,7 @@ class PendingSends(PipelinedSends):
         self._sends.sender.ended(size, len(results))
 
     def answered(self, answer: RawCommand, /) -> None:
-        """Handle an answer that `settled` does not get: set the result, retry or fail the send, as if sent alone."""
+        """Handle an answer that is not a simple success: set the result, retry or fail the send, as if sent alone."""
         self._alone(answer[2]).answered(answer)
 
     def failed(self, error: BaseException, opaque: int, /) -> None:
@@ -225,7 +225,7 @@ class PendingSends(PipelinedSends):
         self._alone(opaque).failed(error)
 
     def _alone(self, opaque: int) -> PendingSend:
-        """Return the send with this number as a `PendingSend`, as if it had been sent alone."""
+        """Return the send whose request had this opaque as a `PendingSend`, as if it had been sent alone."""
         index = opaque - self.first
         sent = self.sent[index]
         assert sent is not None, "each is answered once"

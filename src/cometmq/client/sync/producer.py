@@ -302,7 +302,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             SendFailed, TopicNotFound, BrokerNotFound, NetError: The half message was not acknowledged, or not flushed
                 or replicated in time; the listener was not called.
             CodecError: An answer to the half message, to its end, or of the nameserver is malformed.
-            BrokerRefused: The half message was refused, or its end, for example as the broker has lost it.
+            BrokerRefused: The half message, its end (for example if the broker has lost it) or the route was refused.
             ClientClosed: The producer is not running, or was closed meanwhile.
         """
         return self._portal.call(

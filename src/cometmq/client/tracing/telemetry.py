@@ -205,7 +205,7 @@ _of_consumers: set[CacheGauge] = set()
 
 @cache
 def _make() -> None:
-    """Create the instruments, once: OpenTelemetry ignores a second instrument with the same name."""
+    """Create the gauges, once: OpenTelemetry ignores a second instrument with the same name."""
     meter = metrics.get_meter("cometmq")
     for place, (name, description) in enumerate(_NAMES.items()):
         meter.create_observable_gauge(name, [_reader(place)], description=description)

@@ -1,1 +1,1 @@
-"""A server of gRPC calls over HTTP/2: connections, calls, deadlines and limits; it knows no message types."""
+"""A server of gRPC calls over HTTP/2: connections, calls, deadlines and limits, for services of any kind."""

@@ -1,7 +1,7 @@
 """The interface between the gRPC server and the services: statuses, the table of methods, and streams of messages.
 
-A service is a function that gets a call and the bytes of its request, and answers then or later, without a task. All of
-it runs on the server's loop. An answer to a call that is closed is dropped, so a late one needs no check.
+A service gets a call with the bytes of its request or messages, and answers then or later, without a task. All of it
+runs on the server's loop. An answer to a call that is closed is dropped, so a late one needs no check.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ class GrpcStatus(IntEnum):
 
 
 class CallRefused(Exception):
-    """The end of one call with a status other than OK; a service may raise it while it handles a request.
+    """Ends one call with a status other than OK; a service may raise it while it handles a request or message.
 
     Attributes:
         status: Status for the client.
@@ -58,7 +58,7 @@ class CallStream(Protocol):
         """Handle the end of the client's messages; the call goes on until `finish`."""
 
     def closed(self) -> None:
-        """Release what the call holds: it is over, for whatever reason. Called once and last."""
+        """Release the resources of the call, because it is over, for any reason. The last method called, once."""
 
 
 @dataclass(frozen=True, slots=True)

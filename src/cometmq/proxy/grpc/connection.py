@@ -1,8 +1,8 @@
 """A connection of a client: between its socket, its HTTP/2 engine and its calls.
 
-Answers to one read leave with one write. A read is handled for BUDGET_SECONDS at most before other connections have
-their turn. While the socket is full the client is not read either; while only a window of HTTP/2 is shut, the answers
-wait in the engine, and services see that in `is_paused`.
+Answers that are ready after a read are usually written together. Frames are handled for about 3 ms at a time, so that
+other connections get their share. While the socket accepts no more, nothing is read from the client either. While only
+the flow control of HTTP/2 holds answers back, they wait in the engine, and services see that in `is_paused`.
 """
 
 import asyncio
@@ -45,8 +45,8 @@ class GrpcConnection(ServedProtocol):
         engine: Its HTTP/2 engine.
         remote: IP address and port of the client.
         local: IP address and port that it connected to.
-        held: Bytes of requests that are incomplete.
-        unsent: Bytes of answers that the socket had not accepted after the last write.
+        held: Bytes of incomplete requests.
+        unsent: Bytes of answers that still waited after the last write.
     """
 
     def __init__(self, server: "GrpcServer", opened: OpenConnection, engine: H2Engine) -> None:
@@ -75,7 +75,7 @@ class GrpcConnection(ServedProtocol):
     # --- callbacks of asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the server's settings; close the connection if the server is closing or has dropped it meanwhile."""
+        """Send the HTTP/2 settings, or close the transport if the connection was closed or aborted meanwhile."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop has its own class.
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
         self._writer = SocketWriter(self._transport)
@@ -88,7 +88,7 @@ class GrpcConnection(ServedProtocol):
             self.flush()
 
     def data_received(self, data: bytes) -> None:
-        """Handle frames of the client, now or after those received earlier."""
+        """Handle frames of the client, now or after those received earlier; ignore them if the connection is ending."""
         self.has_read = True
         if self._is_closing or self._is_ending:
             return
@@ -125,7 +125,7 @@ class GrpcConnection(ServedProtocol):
     # --- reading
 
     def _work(self) -> None:
-        """Handle received frames until none is left or the time is over, and send the answers."""
+        """Handle received frames for about 3 ms and send the answers; the next iteration of the loop continues."""
         self._is_working = True
         now = self._clock.monotonic()
         ends = now + BUDGET_SECONDS
@@ -227,7 +227,7 @@ class GrpcConnection(ServedProtocol):
             )
 
     def release(self, call: GrpcCall) -> None:
-        """Subtract the bytes of a call that are no longer held."""
+        """Stop counting the bytes of a call's request as held."""
         self.held -= call.held
         self._server.held -= call.held
         call.held = 0
@@ -235,7 +235,7 @@ class GrpcConnection(ServedProtocol):
     # --- for calls
 
     def is_paused(self, stream: int) -> bool:
-        """Return whether answers on a stream would wait in memory."""
+        """Return whether further answers on a stream should wait, because the client does not read fast enough."""
         return (
             self._full_since is not None
             or self.engine.unsent > self._server.limits.unsent_of_connection
@@ -243,13 +243,13 @@ class GrpcConnection(ServedProtocol):
         )
 
     def sent(self) -> None:
-        """Write what a call has sent, with what others send in the same read or iteration of the loop."""
+        """Have the output of a call written soon, together with that of other calls."""
         if not (self._is_working or self._is_flush_due):
             self._is_flush_due = True
             asyncio.get_running_loop().call_soon(self.flush)
 
     def reset(self, call: GrpcCall) -> None:
-        """End a call without its response."""
+        """End a call with RST_STREAM (CANCEL), without the rest of its response."""
         call.close()
         self.engine.reset(call.stream, H2Error.CANCEL)
         self.sent()
@@ -266,7 +266,7 @@ class GrpcConnection(ServedProtocol):
     # --- writing
 
     def flush(self) -> None:
-        """Write what the engine has for the client, unless the socket is full; close the connection if it is time."""
+        """Write the output of the engine, unless the socket is full; end the connection if faulty or done."""
         self._is_flush_due = False
         writer = self._writer
         is_over = self._is_closing or self._is_ending
@@ -291,7 +291,7 @@ class GrpcConnection(ServedProtocol):
             self._server.shed()
 
     def _end(self) -> None:
-        """Close the connection after the client has had a moment to read the last frames and to close it itself.
+        """End all calls, and close the connection 1 s later, so that the client can read the last frames.
 
         If the socket were closed while frames of the client arrive, the client's kernel would drop those last frames.
         """
@@ -303,7 +303,7 @@ class GrpcConnection(ServedProtocol):
         asyncio.get_running_loop().call_later(LAST_READ_SECONDS, self.close)
 
     def close(self) -> None:
-        """Close the connection after sending what was already written."""
+        """Close the connection once the data already given to the socket is sent."""
         self._is_closing = True
         if self._writer is not None:
             self._writer.close()
@@ -317,13 +317,13 @@ class GrpcConnection(ServedProtocol):
     # --- time
 
     def leave(self, *, is_final: bool) -> None:
-        """Ask the client to make its next calls elsewhere; the final time, close the connection once its calls are over."""
+        """Send GOAWAY, so that the client makes new calls elsewhere; if final, close once the open calls are over."""
         self.engine.go_away(is_final=is_final)
         self._is_leaving = self._is_leaving or is_final
         self.flush()
 
     def check(self, now: float) -> None:
-        """End what takes too long: requests, responses that the client does not read, and an idle connection."""
+        """End slow requests, unread responses and an idle connection; ping a silent client that has open calls."""
         limits = self._server.limits
         if self._full_since is not None and now - self._full_since >= limits.stalled_seconds:
             _log.info(

@@ -15,7 +15,7 @@ _SECONDS_MAX = 3600.0
 
 
 class Deadlines:
-    """All calls of a server that have a deadline and are not over; each is ended at most 0.1 s late."""
+    """The open calls of a server that have a deadline; each is ended then, about 0.1 s late at most."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -44,7 +44,7 @@ class Deadlines:
                 bucket.discard(call)
 
     def close(self) -> None:
-        """Cancel the timer."""
+        """Forget all calls and cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
         self._buckets.clear()

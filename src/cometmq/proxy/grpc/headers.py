@@ -1,7 +1,6 @@
 """Headers and trailers of gRPC calls (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md).
 
-Of a request's headers only a few names are kept, so that what clients add costs nothing, and so that no client can send
-those that a proxy sets itself.
+Of a request's other headers, services see only those in KEPT_NAMES; the rest is dropped.
 """
 
 import re
@@ -57,7 +56,7 @@ class RequestHead:
 
 
 class NotGrpc(Exception):
-    """A request that is no call of gRPC, answered with a status of HTTP.
+    """A request that is not a gRPC call, answered with a status of HTTP.
 
     Attributes:
         status: The status, for example 415.
@@ -72,8 +71,8 @@ def read_head(fields: Sequence[Field]) -> RequestHead:
     """Return the headers of a call.
 
     Raises:
-        NotGrpc: The request is none of gRPC.
-        CallRefused: A header of gRPC is malformed or asks for what the server cannot do.
+        NotGrpc: The method is not POST, or the content type is not that of gRPC.
+        CallRefused: A header of gRPC is malformed or names an unknown compression.
     """
     path, method, content_type, encoding = b"", b"", b"", b"identity"
     timeout: float | None = None
@@ -138,12 +137,12 @@ def trailers_only(status: int, text: str) -> Sequence[Field]:
 
 
 def http_head(error: NotGrpc) -> Sequence[Field]:
-    """Return the headers of the answer to a request that is no call; its body is the text of the error."""
+    """Return the headers of the answer to a request that is not a gRPC call; its body is the text of the error."""
     return (b":status", b"%d" % error.status), (b"content-type", b"text/plain; charset=utf-8")
 
 
 def percent_encoded(text: str) -> bytes:
-    """Return a text as `grpc-message` carries it: UTF-8, all but printable ASCII as %XX; cut after 4 KiB of UTF-8."""
+    """Return a text for `grpc-message`: the first 4 KiB of its UTF-8; %XX for all but printable ASCII, and for %."""
     data = text.encode("utf-8", "replace")[:_MESSAGE_SIZE_MAX]
     if all(byte in _PLAIN_BYTES for byte in data):
         return data

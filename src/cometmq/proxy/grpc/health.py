@@ -1,4 +1,4 @@
-"""The service `grpc.health.v1.Health`, which load balancers and Kubernetes ask whether a server takes calls."""
+"""The service `grpc.health.v1.Health`, by which load balancers and Kubernetes check whether a server accepts calls."""
 
 from collections.abc import Iterable
 from enum import IntEnum
@@ -23,31 +23,31 @@ class ServingStatus(IntEnum):
 
 
 class GrpcHealth:
-    """The health of a server and of each of its services, which is the same for all of them."""
+    """The health of a server: one status for the server and all of its services."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Serve; `names` are the full names of the services: "apache.rocketmq.v2.MessagingService"."""
+        """Begin with SERVING; `names` are the full names of the services: "apache.rocketmq.v2.MessagingService"."""
         self._names = frozenset(names) | {""}
         self._status = ServingStatus.SERVING
         self._watchers: dict[GrpcCall, str] = {}
 
     @property
     def services(self) -> Services:
-        """The methods of the health service."""
+        """The handlers of the methods Check and Watch, by path."""
         return {
             "/grpc.health.v1.Health/Check": Unary(self._check),
             "/grpc.health.v1.Health/Watch": Unary(self._watch),
         }
 
     def set(self, status: ServingStatus) -> None:
-        """Change the status, and notify those who watch it."""
+        """Change the status, and send it to all open Watch calls if it differs."""
         if status != self._status:
             self._status = status
             for call, name in list(self._watchers.items()):
                 call.answer(self._answer(name))
 
     def end_watches(self) -> None:
-        """End the calls that watch the status, because the server closes."""
+        """End all Watch calls with UNAVAILABLE, because the server closes."""
         for call in list(self._watchers):
             call.finish(GrpcStatus.UNAVAILABLE, "the server is closing")
 

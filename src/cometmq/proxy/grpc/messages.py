@@ -1,4 +1,4 @@
-"""Messages within the body of a request or response: a flag, four bytes of length, and the message, again and again."""
+"""Messages within the body of a request or response: a flag, four bytes of length, and the message, repeatedly."""
 
 from zlib_ng import zlib_ng
 
@@ -14,7 +14,7 @@ _GZIP = 16 + zlib_ng.MAX_WBITS
 
 
 class MessageReader:
-    """The messages of one request, in whatever pieces they arrive.
+    """Extracts the messages of one request from its body, which arrives in pieces of any size.
 
     Attributes:
         size: Bytes held of a message that is incomplete.
@@ -23,7 +23,7 @@ class MessageReader:
     __slots__ = ("_buffer", "_encoding", "_length")
 
     def __init__(self, encoding: str) -> None:
-        """Expect messages; `encoding` is the compression of those whose flag is set."""
+        """`encoding` is that of messages whose flag is set; unless it is "gzip", they are refused."""
         self._encoding = encoding
         self._buffer = bytearray()
         # Of the prefix and the message in the buffer; 0 while the prefix is incomplete.
@@ -65,7 +65,7 @@ class MessageReader:
         return messages
 
     def clear(self) -> None:
-        """Free what is held."""
+        """Drop the bytes of an incomplete message."""
         self._buffer = bytearray()
         self._length = 0
 
@@ -102,5 +102,5 @@ def inflated(message: bytes) -> bytes:
 
 
 def prefixed(message: bytes) -> bytes:
-    """Return a message with its prefix, not compressed."""
+    """Return an uncompressed message with its prefix of flag and length."""
     return b"\0" + len(message).to_bytes(4) + message

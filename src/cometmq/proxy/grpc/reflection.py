@@ -34,7 +34,7 @@ class Reflection:
 
     @property
     def services(self) -> Services:
-        """The methods of the reflection service, of both its versions."""
+        """The handlers of the method ServerReflectionInfo, by path, for the versions v1 and v1alpha."""
         return {
             f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo": Streaming(
                 lambda call: ReflectionStream(self, call)
@@ -43,7 +43,7 @@ class Reflection:
         }
 
     def answer(self, encoded: bytes) -> bytes:
-        """Return the encoded answer to a request; raise CallRefused if that cannot be decoded."""
+        """Return the encoded answer to a request; raise CallRefused if the request cannot be decoded."""
         try:
             asked = ReflectionRequest.FromString(encoded)
         except DecodeError:
@@ -94,7 +94,7 @@ class ReflectionStream:
         self._call = call
 
     def received(self, message: bytes) -> None:
-        """Answer a request; end the call if the client sends more of them than it reads answers."""
+        """Answer a request; raise CallRefused, which ends the call, if the client does not read earlier answers."""
         if self._call.is_paused:
             raise CallRefused(
                 GrpcStatus.RESOURCE_EXHAUSTED, "read the answers before asking again"
@@ -102,11 +102,11 @@ class ReflectionStream:
         self._call.answer(self._reflection.answer(message))
 
     def half_closed(self) -> None:
-        """End the call."""
+        """End the call, because the client sends no further request."""
         self._call.finish()
 
     def closed(self) -> None:
-        """Do nothing: the call holds nothing."""
+        """Do nothing: there is nothing to release."""
 
 
 def _symbols(file: FileDescriptorProto) -> list[str]:

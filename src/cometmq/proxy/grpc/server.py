@@ -1,4 +1,4 @@
-"""A server of gRPC calls: its door, its services, the deadlines of its calls and the limits of its connections."""
+"""A server of gRPC calls: its port, its services, the deadlines of its calls and the limits of its connections."""
 
 from collections.abc import Callable, Iterable
 from typing import cast
@@ -27,7 +27,7 @@ _DEFAULT_BOUNDS = Bounds()
 
 @dataclass(frozen=True, slots=True)
 class GrpcLimits:
-    """The limits on what a client may make a server hold.
+    """Limits on the memory, calls and times that clients of a server may use.
 
     Attributes:
         held_of_connection: Bytes of incomplete requests of a connection.
@@ -38,8 +38,8 @@ class GrpcLimits:
         calls: Open calls, of all connections; each takes about 5 KiB.
         request_seconds_min: Seconds for a request to be complete; larger ones have more.
         stalled_seconds: Seconds in which a client with unread answers has to read some.
-        ping_seconds: Seconds of silence after which a client with open calls is asked for a sign of life; the door closes
-            the connection if none comes.
+        ping_seconds: Seconds of silence after which a client with open calls is asked for a sign of life; without
+            one, the connection is closed.
         idle_seconds: Seconds without a call after which a connection is closed (grpcClientIdleTimeMills).
         drain_seconds: Seconds for calls to end when the server closes (grpcShutdownTimeSeconds).
     """
@@ -56,7 +56,7 @@ class GrpcLimits:
     drain_seconds: float = 30.0
 
     def request_seconds(self, size: int) -> float:
-        """Return the seconds that a request may take of which `size` bytes have come."""
+        """Return the seconds that a request may take to arrive, of which `size` bytes have come."""
         return self.request_seconds_min + size / _REQUEST_PACE
 
 
@@ -71,7 +71,7 @@ class GrpcServer(Door):
         health: What it answers to health checks.
         on_drain: Callbacks without arguments, called when the server begins to close: they should end calls that wait.
         limits: Limits of its connections.
-        deadlines: Deadlines of the calls that wait.
+        deadlines: Deadlines of the open calls.
         held: Bytes of incomplete requests, of all connections.
         unsent: Bytes of answers that clients have not read, of all connections.
         calls: Number of open calls.
@@ -111,7 +111,7 @@ class GrpcServer(Door):
         return cast("list[GrpcConnection]", list(self.peers))
 
     def shed(self) -> None:
-        """Close the connections with most unread answers until these are well below their limit."""
+        """Close connections, those with most unread answers first, until the total is below 75 % of its limit."""
         for each in sorted(self._clients, key=lambda client: client.unsent, reverse=True):
             if self.unsent <= self.limits.unsent * _LEFT:
                 return
@@ -125,7 +125,7 @@ class GrpcServer(Door):
     async def close(self) -> None:
         """Stop listening, let calls end for up to `drain_seconds`, and close every connection.
 
-        Clients are asked to make new calls elsewhere, first with a moment in which those on their way are still served.
+        Clients are asked twice (GOAWAY) to make new calls elsewhere; calls up to the second time are still served.
         """
         self.stop_listening()
         self.health.set(ServingStatus.NOT_SERVING)
@@ -142,11 +142,11 @@ class GrpcServer(Door):
         self.deadlines.close()
 
     def is_awaiting(self) -> bool:
-        """Return True: each connection is checked every few seconds."""
+        """Return True, so that `close_silent` is called every few seconds."""
         return True
 
     def close_silent(self) -> None:
-        """Close connections that are silent for too long, and end what takes too long on the others."""
+        """Close connections that are silent for too long, and check the others (`GrpcConnection.check`)."""
         super().close_silent()
         now = self.clock.monotonic()
         for each in self._clients:

@@ -33,8 +33,8 @@ class GrpcCall:
             reset by the client, its deadline passed, its connection lost. Empty afterwards.
         is_closed: Whether the call is over; answers are dropped then.
         stream: Number of its HTTP/2 stream.
-        held: Bytes of its request that wait for the rest.
-        waits_since: Time since which a message of the request is incomplete, monotonic seconds; None if none is.
+        held: Bytes of its request that were received and not handled yet.
+        waits_since: Since when the rest of a request or message is awaited, monotonic seconds; None if nothing is.
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class GrpcCall:
 
     @property
     def is_paused(self) -> bool:
-        """Whether further answers would wait in memory, because the client does not read what it has been sent."""
+        """Whether no further answer should be sent now: the call is over, or the client does not read fast enough."""
         return self.is_closed or self._connection.is_paused(self.stream)
 
     def answer(self, message: bytes) -> None:
@@ -104,7 +104,7 @@ class GrpcCall:
     # --- for the connection
 
     def start(self) -> None:
-        """Let a streaming service begin; others begin when the request is complete."""
+        """Open the call at a streaming service; other services are called when the request is complete."""
         if isinstance(self._service, Streaming):
             self.waits_since = None
             self._run(self._open)
@@ -124,14 +124,14 @@ class GrpcCall:
         self._run(self._complete)
 
     def expire(self) -> None:
-        """End the call because its deadline has passed; what still waits to be sent is of no use."""
+        """End the call with DEADLINE_EXCEEDED, or by a reset of its stream if flow control holds its answers back."""
         if self._connection.engine.is_blocked(self.stream):
             self._connection.reset(self)
         else:
             self.finish(GrpcStatus.DEADLINE_EXCEEDED, "the deadline of the call has passed")
 
     def close(self) -> None:
-        """Notify the service that the call is over, unless that is done; later answers are dropped."""
+        """Mark the call as over and call its callbacks, unless that was done; later answers are dropped."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -148,7 +148,7 @@ class GrpcCall:
                 _log.exception("the end of a call of %s could not be handled", self.method)
 
     def _run(self, step: Callable[..., None], *arguments: bytes) -> None:
-        """Run a step of the service; whatever it raises ends this call alone."""
+        """Run a step of the service; an exception ends only this call, with a status."""
         try:
             step(*arguments)
         except CallRefused as error:

@@ -1,8 +1,8 @@
-"""Access control for calls: the same users and rights as on the remoting port.
+"""Access control for gRPC calls: the same users and rights as on the remoting port.
 
-A client signs the value of its header x-mq-date-time with its secret key; nothing else of a call is signed, so whoever
-sees one can send others for this user. Use TLS where that matters. The time is not compared with the clock, because
-clients write it in different forms and time zones.
+A client signs the value of its header x-mq-date-time with its secret key; nothing else of a call is signed, so
+anyone who sees one call can send others as this user. Use TLS to prevent that. The time is not compared with the clock,
+because clients write it in different forms and time zones.
 """
 
 import hmac
@@ -30,23 +30,23 @@ class OpenGate:
     """The gate without access control: everybody may send any call."""
 
     def asker_of(self, call: GrpcCall) -> Asker:
-        """Return the asker that has all rights."""
+        """Return a sender that has all rights."""
         return EVERYBODY
 
     def check(self, call: GrpcCall, asker: Asker, right: Right, *accesses: Access) -> None:
-        """Allow everything."""
+        """Do nothing: every call is allowed."""
 
 
 class SignedCallGate(OpenGate):
-    """The gate with access control: a call must be signed by a user, who needs rights to what it touches."""
+    """The gate with access control: unless its address is exempt, a call must be signed by a user with the rights."""
 
     def __init__(self, gate: AccessGate, *, is_own_machine_trusted: bool) -> None:
-        """`gate` is that of the remoting port."""
+        """`gate` is that of the remoting port; `is_own_machine_trusted`: whether to recognize local senders."""
         self._gate = gate
         self._is_own_machine_trusted = is_own_machine_trusted
 
     def asker_of(self, call: GrpcCall) -> Asker:
-        """Return the user who signed a call; raise ProxyRefusal (UNAUTHORIZED) if none did."""
+        """Return the sender of a call, by signature or exempt address, or raise ProxyRefusal (UNAUTHORIZED)."""
         text = call.metadata.get(_AUTHORIZATION, "")[:_HEADER_LENGTH_MAX]
         found = _SIGNED.fullmatch(text.strip())
         name = "" if found is None else found["name"]
@@ -69,7 +69,7 @@ class SignedCallGate(OpenGate):
         return CallSender(ip, network_of(ip, is_own=is_own), is_own)
 
     def check(self, call: GrpcCall, asker: Asker, right: Right, *accesses: Access) -> None:
-        """Raise ProxyRefusal (UNAUTHORIZED) unless the user who sent a call has all of these accesses."""
+        """Raise ProxyRefusal (UNAUTHORIZED) unless the sender of a call has all of these accesses."""
         for access in accesses:
             if not asker.may(access, right):
                 actions = " or ".join(sorted(each.value for each in access.actions))
@@ -80,7 +80,7 @@ class SignedCallGate(OpenGate):
                 )
 
     def _note(self, call: GrpcCall, user: str | None, why: str) -> None:
-        """Write a refusal into the audit log."""
+        """Write a refusal into the audit log, where frequent ones may be only counted."""
         host, port = call.remote
         note(
             "refused", call.method, user=user, address=f"{host}:{port}", reason=why,
@@ -89,10 +89,10 @@ class SignedCallGate(OpenGate):
 
 
 def topic_accesses(name: str, *actions: Action) -> Access:
-    """Return the access to a topic, or to the group of a retry topic, with any of some actions."""
+    """Return the access to a topic (of a retry topic: to its group) that a right to any of these actions gives."""
     return topic_access(name, frozenset(actions))
 
 
 def group_access(name: str) -> Access:
-    """Return the access to a consumer group that its members need."""
+    """Return the access to a consumer group that its members need: the action SUB."""
     return Access(Resource.GROUP, name, frozenset({Action.SUB}))

@@ -1,8 +1,8 @@
 """The clients that use the proxy, by the id that each call carries, and as members of groups in the broker's tables.
 
 A client has no connection of its own here: its calls may come over several, and its stream of telemetry may break and
-come back. It counts as gone for renewals (`GrpcClient.is_online`) when none of its calls has been open for some seconds,
-or it sent no call for some more; and for its groups when it is silent for channelExpiredTimeout, as other clients are.
+come back. For renewals it is gone (`GrpcClient.is_online`) if no long call of it was open and no call came for 12 s, or
+if no call came for 35 s. Its groups lose it if no call came for channelExpiredTimeout and no long one is open.
 """
 
 import re
@@ -48,12 +48,12 @@ class GrpcClient:
         asker: The user of its last call.
         language: `model.codes.Language`.
         version: Ordinal of its version.
-        type: What it is, by its settings or its last heartbeat.
+        type: Its ClientType (producer, push consumer, ...), by its latest settings or heartbeat.
         stream: Its open telemetry call, or None.
-        topics: The topics that it produces for.
-        subscriptions: Its subscriptions by consumer group, as in its settings.
-        open_calls: Number of its calls that wait for an answer.
-        seen: When its last call came or ended, monotonic seconds.
+        topics: The topics that it produces to, as far as they were reported.
+        subscriptions: Its subscriptions by consumer group, from its settings; empty until they came.
+        open_calls: Number of its long calls that are open: telemetry, and those that wait for messages.
+        seen: When its last call came, or a long one ended, monotonic seconds.
     """
 
     is_paused = False
@@ -74,12 +74,12 @@ class GrpcClient:
         self._commands = commands
 
     def is_online(self, now: float) -> bool:
-        """Return whether the client seems to be alive at a time, monotonic seconds."""
+        """Return whether the client seems to be alive; `now` is in monotonic seconds."""
         is_near = self.open_calls > 0 or now - self.seen < ALONE_SECONDS
         return not self.is_closed and is_near and now - self.called < SILENT_SECONDS
 
     def notify(self, code: int, fields: dict[str, str], body: bytes = b"") -> None:
-        """Ask for the outcome of a transaction (CHECK_TRANSACTION_STATE); other requests mean nothing to these clients."""
+        """Send CHECK_TRANSACTION_STATE over the client's telemetry stream, if it is open; ignore other requests."""
         if code == RequestCode.CHECK_TRANSACTION_STATE:
             self._commands.check(self, fields, body)
 
@@ -91,7 +91,10 @@ class GrpcClient:
         *,
         timeout_ms: int = 10_000,
     ) -> Steps[PeerAnswer]:
-        """Return the client's answer to a request of a console; raises RequestTimeout if it gives none in 5 s."""
+        """Return the answer to a console's request; the client is only asked if the broker does not know the answer.
+
+        Raises RequestTimeout if the client does not answer in 5 s, or cannot be asked (`StreamCommands.ask`).
+        """
         return self._commands.ask(self, code, fields, body)
 
     def close(self) -> None:
@@ -110,13 +113,13 @@ class GrpcClients:
     """All clients of the proxy.
 
     Attributes:
-        on_gone: Called with each client that terminates, or is taken for gone while it holds messages.
+        on_gone: Called with each client that terminates or is forgotten after a long silence.
     """
 
     def __init__(
         self, clock: Clock, commands: "StreamCommands", *, idle_seconds: float
     ) -> None:
-        """Forget clients without an open call that are silent for `idle_seconds`."""
+        """`idle_seconds`: A client without an open call that has sent none for so long is forgotten."""
         self.on_gone: Callable[[GrpcClient], None] = lambda _: None
         self._clock = clock
         self._commands = commands
@@ -131,10 +134,11 @@ class GrpcClients:
         return iter(self._clients.values())
 
     def of(self, call: GrpcCall, asker: Asker) -> GrpcClient:
-        """Return the client of a call, a new one if its id is unknown, and note the sign of life.
+        """Return the client with the id of a call, a new one if the id is unknown, and note that it is alive.
 
         Raises:
-            ProxyRefusal: CLIENT_ID_REQUIRED; FORBIDDEN if the id belongs to another user; TOO_MANY_REQUESTS.
+            ProxyRefusal: CLIENT_ID_REQUIRED if the id is missing, blank or too long; FORBIDDEN if it belongs to another
+                known user; TOO_MANY_REQUESTS if there are 20,000 other clients.
         """
         metadata = call.metadata
         client_id = metadata.get(CLIENT_ID, "")
@@ -171,7 +175,7 @@ class GrpcClients:
         return client
 
     def opened(self, client: GrpcClient, call: GrpcCall, end: Callable[[], None]) -> None:
-        """Count a call that stays open for some time, until it is over; `end` answers it early, when the proxy stops."""
+        """Count a call as open until it is over; `end` is called to answer it if the proxy stops before."""
         if call.is_closed:
             return
         client.open_calls += 1
@@ -185,13 +189,13 @@ class GrpcClients:
         call.on_close.append(over)
 
     def terminate(self, client: GrpcClient) -> None:
-        """Remove a client that stops: from its groups, and with the messages that it holds."""
+        """Remove a client from its groups, call `on_gone` with it, and end its stream of telemetry."""
         self._clients.pop(client.client_id, None)
         self.on_gone(client)
         client.close()
 
     def expire(self) -> float:
-        """Forget the clients that are silent for too long; return the seconds to the next call."""
+        """Remove clients that are closed or silent for too long; return the seconds until the next call of this."""
         oldest = self._clock.monotonic() - self._idle_seconds
         gone: Iterable[GrpcClient] = [
             each
@@ -203,7 +207,7 @@ class GrpcClients:
         return EXPIRE_SECONDS
 
     def end_calls(self) -> None:
-        """Answer all calls that wait, because the proxy stops."""
+        """End all calls that `opened` counts, because the proxy stops."""
         for end in list(self._open.values()):
             end()
 
@@ -220,7 +224,7 @@ def _address(host: str, port: int) -> str:
 
 
 def _ordinal(text: str) -> int:
-    """Return the ordinal of a version such as "5.1.2" as RocketMQ counts its own; that of this version if it has none."""
+    """Return RocketMQ's number of a version such as "5.1.2"; for a text of another form, that of this software."""
     found = _VERSION_TEXT.match(text)
     if found is None:
         return VERSION

@@ -1,7 +1,7 @@
-"""Commands to clients over their streams of telemetry: checks of transactions, and what consoles ask of consumers.
+"""Commands to clients over their streams of telemetry: checks of transactions, and requests of consoles to consumers.
 
-Source: GrpcClientChannel and ProxyRelayService of RocketMQ 5.3.x. Differs: without a wish for stack traces, the running
-state of a client is what the broker knows of it, and the client is not asked.
+Source: GrpcClientChannel and ProxyRelayService of RocketMQ 5.3.x. Differs: unless a console wants stack traces,
+the running state of a client is what the broker knows of it, and the client is not asked.
 """
 
 import uuid
@@ -46,20 +46,22 @@ class ClientAnswer(NamedTuple):
 
 
 class _AskedClient(NamedTuple):
-    """A client that was sent a command, and what gets its answer."""
+    """A client that was sent a command, and the callback for its answer."""
 
     client: GrpcClient
     done: Done
 
 
 class StreamCommands:
-    """The commands that wait for an answer, and those that need none."""
+    """Sends commands to clients over their telemetry streams, and passes answers to the requests that wait for them."""
 
     def __init__(self) -> None:
         self._asked: dict[str, _AskedClient] = {}
 
     def check(self, client: GrpcClient, fields: Mapping[str, str], content: bytes) -> None:
-        """Ask a producer for the outcome of a transaction; does nothing if its stream of telemetry is closed.
+        """Ask a producer for the outcome of a transaction; do nothing if its stream of telemetry is closed.
+
+        Nothing is sent either if the request cannot be decoded.
 
         Args:
             client: The producer.
@@ -92,10 +94,12 @@ class StreamCommands:
     def ask(
         self, client: GrpcClient, code: int, fields: Mapping[str, str], body: bytes
     ) -> Steps[ClientAnswer]:
-        """Return a consumer's answer to GET_CONSUMER_RUNNING_INFO or CONSUME_MESSAGE_DIRECTLY.
+        """Return the answer to GET_CONSUMER_RUNNING_INFO, or to CONSUME_MESSAGE_DIRECTLY, for a client.
+
+        For the former, the client is only asked if stack traces are wanted.
 
         Raises:
-            RequestTimeout: The client did not answer in time, has no stream of telemetry, or knows no such request.
+            RequestTimeout: The client did not answer in 5 s or has no telemetry stream, or the request is another.
             CodecError: The record of the message to consume cannot be decoded.
         """
         command = pb.TelemetryCommand(status=OK)
@@ -138,7 +142,7 @@ class StreamCommands:
         return answer
 
     def answered(self, client: GrpcClient, command: pb.TelemetryCommand) -> None:
-        """Give a client's answer to the request that waits for it; ignore any other."""
+        """Pass a client's answer to the request that waits for it; ignore an answer for which none waits."""
         kind = command.WhichOneof("command")
         if kind == "thread_stack_trace":
             nonce = command.thread_stack_trace.nonce

@@ -1,7 +1,7 @@
-"""The way of a call: its client and its rights, its request, the work of its service, and its answer.
+"""Runs the methods of MessagingService: decodes a request, finds its sender and client, does the work, and answers.
 
-All errors of services become answers here. Work that waits is a generator of steps (`steps.steps`); there is no task for
-a call.
+Errors of these methods become answers here; Telemetry handles its own. Work that waits is a generator of steps
+(`steps.steps`); there is no task for a call.
 """
 
 import logging
@@ -36,14 +36,14 @@ Result = TypeVar("Result", bound=tuple[Any, ...])
 
 
 class CallContext(NamedTuple):
-    """A call while its service works on it.
+    """A call with all that its method needs.
 
     Attributes:
         call: The call.
         client: Its client.
         asker: The user who sends it.
         services: The services of the broker.
-        gate: Checks what the user may do.
+        gate: Checks the rights of the user.
     """
 
     call: GrpcCall
@@ -53,11 +53,11 @@ class CallContext(NamedTuple):
     gate: OpenGate
 
     def check(self, right: Right, *accesses: Access) -> None:
-        """Raise ProxyRefusal (UNAUTHORIZED) if the user lacks the right to one of these accesses."""
+        """Raise ProxyRefusal (UNAUTHORIZED) if the user lacks one of these accesses."""
         self.gate.check(self.call, self.asker, right, *accesses)
 
     def check_broker(self, named: pb.Broker) -> None:
-        """Raise ProxyRefusal (BAD_REQUEST) if a request names another broker."""
+        """Raise ProxyRefusal (BAD_REQUEST) if a request names a broker, and not this one."""
         if named.name and named.name != self.services.parts.settings.broker_name:
             raise ProxyRefusal(pb.BAD_REQUEST, f"cannot find broker {named.name}")
 
@@ -71,7 +71,7 @@ class Method(NamedTuple):
     """A method of MessagingService.
 
     Attributes:
-        code: The request of the remoting protocol that does the same, for the log and for rights.
+        code: The request of the remoting protocol that does the same, for texts of errors and the log.
         request: The class of its request.
         response: The class of its response, which has a `status`.
         work: Does what the request asks for.
@@ -84,7 +84,7 @@ class Method(NamedTuple):
 
 
 class CallCaller(Generic[Result]):
-    """The client of a pop or pull that comes as a call (`broker.loop.caller.Caller`)."""
+    """The sender of a pop or pull that came as a gRPC call; implements `broker.loop.caller.Caller`."""
 
     __slots__ = ("_call", "_done", "_run", "owner")
 
@@ -95,7 +95,7 @@ class CallCaller(Generic[Result]):
         run: Callable[..., None],
         done: Callable[[Result | None, BaseException | None], None],
     ) -> None:
-        """`run` runs steps; `done` gets the result or the error, once."""
+        """`run` runs steps; `done` is called with the result or the error."""
         self.owner = owner
         self._call = call
         self._run = run
@@ -110,7 +110,7 @@ class CallCaller(Generic[Result]):
         """Do nothing: a request has no body that could be released."""
 
     def answer(self, work: Callable[[], Result | Steps[Result | None] | None]) -> None:
-        """Give the result or the error of `work` to the call; a result None means that the request waits on."""
+        """Run `work` and any steps that it returns; report the result or error, but no result None (still waiting)."""
         try:
             outcome = work()
         except Exception as error:  # noqa: BLE001  It becomes the answer.
@@ -141,20 +141,20 @@ class CallRunner:
         self._running: set[StepsRun[Any]] = set()
 
     def services(self) -> RoleServices:
-        """Return the services of the broker; raise ProxyRefusal if it is no master now."""
+        """Return the services of the broker; raise ProxyRefusal if it is not a master now."""
         role = self._broker.role
         if self._services is None or role is not self._role:
             self._services, self._role = services_of(role), role
         return self._services
 
     def context(self, call: GrpcCall) -> CallContext:
-        """Return the context of a call; raise ProxyRefusal for an unknown sender or client, or if the broker is no master."""
+        """Return the context of a call; raise ProxyRefusal if sender or client id is refused or this is no master."""
         asker = self.gate.asker_of(call)
         client = self.clients.of(call, asker)
         return CallContext(call, client, asker, self.services(), self.gate)
 
     def handler(self, method: Method) -> Unary:
-        """Return the service of a method for the gRPC server."""
+        """Return the handler for the gRPC server that runs a method."""
         return Unary(partial(self._handle, method))
 
     def _handle(self, method: Method, call: GrpcCall, content: bytes) -> None:
@@ -184,7 +184,7 @@ class CallRunner:
     ) -> None:
         """Run steps, and call `ended` with their result or error, unless the proxy is closed before.
 
-        Raises ProxyRefusal (TOO_MANY_REQUESTS) if too many wait.
+        Raises ProxyRefusal (TOO_MANY_REQUESTS) if 50,000 others are not finished.
         """
         if len(self._running) >= WAITING_MAX:
             raise ProxyRefusal(pb.TOO_MANY_REQUESTS, "flow limit")
@@ -203,9 +203,9 @@ class CallRunner:
         context: CallContext,
         answer: Callable[[Result], Steps[None]],
     ) -> CallCaller[Result]:
-        """Return the caller of a pop or pull that may wait; `answer` answers the call with its result.
+        """Return the `CallCaller` of a pop or pull that may wait; `answer` is run with its result and answers the call.
 
-        The call counts as open, and is answered with MESSAGE_NOT_FOUND when the proxy stops.
+        The call counts as open, and is answered with MESSAGE_NOT_FOUND if the proxy stops before.
         """
         call = context.call
 
@@ -224,7 +224,7 @@ class CallRunner:
         return CallCaller(context.client, call, self.run, done)
 
     def close(self) -> None:
-        """Stop the steps that wait."""
+        """Stop all steps that are not finished, without calling their `ended`."""
         running, self._running = self._running, set()
         for run in running:
             run.stop(lambda: None)

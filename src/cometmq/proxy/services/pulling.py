@@ -1,4 +1,4 @@
-"""PullMessage, UpdateOffset, GetOffset and QueryOffset: consuming by offset, which RocketMQ's proxy does not implement."""
+"""PullMessage, UpdateOffset, GetOffset and QueryOffset: consuming by offset, not implemented in RocketMQ's proxy."""
 
 from collections.abc import Callable
 from functools import partial
@@ -36,7 +36,7 @@ _MOVED = ResponseCode.PULL_OFFSET_MOVED
 
 
 class Pulling:
-    """The method PullMessage."""
+    """PullMessage: reads messages of a queue by offset, without a receipt."""
 
     def __init__(self, runner: CallRunner) -> None:
         self._runner = runner
@@ -45,7 +45,7 @@ class Pulling:
         )
 
     def pull(self, context: CallContext, request: pb.PullMessageRequest) -> Steps[None] | None:
-        """Read messages of a queue from an offset on; waits for some if there are none yet."""
+        """Read messages of a queue from an offset on; if there are none, wait as requested, at most 20 s."""
         topic, queue_id = _queue(context, request.message_queue)
         group = group_name(request.group)
         context.check(Right.READER, topic_accesses(topic, Action.SUB), group_access(group))
@@ -95,7 +95,7 @@ class Pulling:
 
 
 def _encoded(result: PullAnswer, namespace: str, found: pb.Status) -> list[bytes]:
-    """Return the parts of an answer: its status, a part for each message, and the next offset."""
+    """Return the encoded parts of an answer: its status, each message, and the next offset."""
     deliveries = [Delivery(record) for record in decode_records(b"".join(result.records))]
     messages = delivered_messages(deliveries, namespace)
     parts = [pb.PullMessageResponse(status=found)]
@@ -127,7 +127,7 @@ def update_offset(
 
 
 def get_offset(context: CallContext, request: pb.GetOffsetRequest) -> Steps[Message]:
-    """Return the offset that a group has committed in a queue; OFFSET_NOT_FOUND without one."""
+    """Return the offset that a group has committed in a queue; without one the answer is OFFSET_NOT_FOUND."""
     (topic, queue_id), group = _queue(context, request.message_queue), group_name(request.group)
     context.check(
         Right.READER,
@@ -141,7 +141,7 @@ def get_offset(context: CallContext, request: pb.GetOffsetRequest) -> Steps[Mess
 
 
 def query_offset(context: CallContext, request: pb.QueryOffsetRequest) -> Steps[Message]:
-    """Return the first or last offset of a queue, or that of the first message stored at or after a time."""
+    """Return the first offset of a queue, the one after its last message, or the one found for a time."""
     topic, queue_id = _queue(context, request.message_queue)
     context.check(Right.READER, topic_accesses(topic, Action.SUB, Action.GET))
     offsets = context.services.queue_offsets
@@ -165,7 +165,7 @@ def query_offset(context: CallContext, request: pb.QueryOffsetRequest) -> Steps[
 
 
 def _queue(context: CallContext, queue: pb.MessageQueue) -> tuple[str, int]:
-    """Return topic and id of a queue of this broker; raise ProxyRefusal if there is none."""
+    """Return topic and id of a queue; raise ProxyRefusal if this broker does not have it."""
     name = topic_name(queue.topic)
     topic = topic_of(context.services.parts, name)
     context.check_broker(queue.broker)

@@ -1,7 +1,7 @@
-"""AckMessage, ChangeInvisibleDuration and ForwardMessageToDeadLetterQueue: what consumers do with a receipt handle.
+"""AckMessage, ChangeInvisibleDuration and ForwardMessageToDeadLetterQueue: the methods that need a receipt handle.
 
-A handle is good for as long as the broker hides its message, whatever time the handle itself says; that may have been
-extended. Source: AckMessageActivity, ChangeInvisibleDurationActivity and ForwardMessageToDLQActivity of RocketMQ 5.3.x.
+A handle is good at least for as long as the broker hides its message, even beyond the time in the handle.
+Source: AckMessageActivity, ChangeInvisibleDurationActivity and ForwardMessageToDLQActivity of RocketMQ 5.3.x.
 """
 
 from google.protobuf.message import Message
@@ -34,7 +34,7 @@ _OF_HANDLES = (
 
 
 class Receipts:
-    """The methods that need a receipt handle."""
+    """Handles calls of AckMessage, ChangeInvisibleDuration and ForwardMessageToDeadLetterQueue."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -42,7 +42,7 @@ class Receipts:
     def acknowledge(
         self, context: CallContext, request: pb.AckMessageRequest
     ) -> pb.AckMessageResponse:
-        """Acknowledge messages; each entry has its own status. One that is acknowledged already is OK until its time is over."""
+        """Acknowledge up to 256 messages; return a status for each, OK again until the handle's time is over."""
         topic, group = self._names(context, request.topic, request.group)
         if not request.entries:
             raise ProxyRefusal(pb.BAD_REQUEST, "ack message result is empty")
@@ -75,7 +75,7 @@ class Receipts:
     def change(
         self, context: CallContext, request: pb.ChangeInvisibleDurationRequest
     ) -> pb.ChangeInvisibleDurationResponse:
-        """Hide a message for another time from now on; the answer has its new handle, and the old one is void."""
+        """Hide a message for the given duration from now on; return its new handle, which replaces the old one."""
         topic, group = self._names(context, request.topic, request.group)
         invisible_ms = milliseconds(request.invisible_duration)
         check_invisible(invisible_ms, 0)
@@ -148,7 +148,7 @@ class Receipts:
     def _is_held(
         self, services: RoleServices, receipt: Receipt, topic: str, group: str
     ) -> bool:
-        """Return whether the message of a handle is hidden under this handle."""
+        """Return whether the message of a handle is still hidden from its group since the pop that the handle names."""
         holding = services.pop.holding
         held = holding.find(receipt, topic, group)
         return held is not None and receipt.queue_offset in holding.offsets(held)
@@ -156,7 +156,7 @@ class Receipts:
     def _check_time(
         self, services: RoleServices, receipt: Receipt, topic: str, group: str
     ) -> None:
-        """Raise ProxyRefusal if the message of a handle is not hidden under it any more, and its own time is over."""
+        """Raise ProxyRefusal if the time in a handle is over and its message is not hidden any more."""
         is_late = receipt.pop_time_ms + receipt.invisible_ms <= self._clock.now_ms()
         if is_late and not self._is_held(services, receipt, topic, group):
             raise expired()
@@ -169,7 +169,7 @@ def _of_handle(error: Exception) -> Exception:
 
 
 def _place(services: RoleServices, topic: str, receipt: Receipt) -> Steps[int | None]:
-    """Return the offset in the log of the message of a handle; None if it is not there any more."""
+    """Return the physical offset of the message of a handle; None if the broker does not have it any more."""
     found = services.parts.store.get(topic, receipt.queue_id, receipt.queue_offset, max_count=1)
     if found.cold is not None:
         found = yield from elsewhere(found.cold)

@@ -1,8 +1,8 @@
 """ReceiveMessage: pops messages, waits for some if there are none, and answers with a stream of them.
 
-Order of the checks and texts follow ReceiveMessageActivity and ConsumerProcessor of RocketMQ 5.3.x. Order, number of
-attempts and the rest come from the group's configuration in the broker, so a client that has sent no settings since the
-proxy started receives at once. Messages that a group has tried too often become dead letters before they are sent.
+Checks and texts follow ReceiveMessageActivity and ConsumerProcessor of RocketMQ 5.3.x. Whether a group consumes in
+order, and its number of attempts, come from its configuration in the broker, so a client need not send settings first.
+Messages that a group has tried too often are not sent to it but become dead letters.
 """
 
 import logging
@@ -56,7 +56,7 @@ _CODE = RequestCode.POP_MESSAGE
 
 
 class Receiving:
-    """The method ReceiveMessage."""
+    """ReceiveMessage: pops messages for a consumer group, each with a receipt handle."""
 
     def __init__(self, runner: CallRunner, renewals: Renewals, clock: Clock) -> None:
         self._runner = runner
@@ -67,7 +67,7 @@ class Receiving:
         )
 
     def receive(self, context: CallContext, request: pb.ReceiveMessageRequest) -> Steps[None]:
-        """Pop messages; the call is answered when there are some, or its time is over."""
+        """Check the request and pop messages; the call is answered when there are some, or its time is over."""
         poll_ms = self._poll_ms(context, request)
         topic, group = topic_name(request.message_queue.topic), group_name(request.group)
         context.check(Right.READER, topic_accesses(topic, Action.SUB), group_access(group))
@@ -95,7 +95,7 @@ class Receiving:
         return self._receive(context, request, pop, config)
 
     def _poll_ms(self, context: CallContext, request: pb.ReceiveMessageRequest) -> int:
-        """Return how long the call may wait, in ms; raise ProxyRefusal if its deadline leaves no time."""
+        """Return how long the call may wait, in ms; raise ProxyRefusal if its deadline is in less than 5 s."""
         deadline = context.call.deadline
         wanted = POLL_MS_MAX
         if request.HasField("long_polling_timeout"):
@@ -136,7 +136,7 @@ class Receiving:
         group: GroupConfig,
         result: PopResult,
     ) -> Steps[None]:
-        """Answer a call with the result of its pop; messages that cannot be sent any more are released."""
+        """Answer a call with its popped messages, or release them if it is over; raise ProxyRefusal if none."""
         call, services = context.call, context.services
         if result.code == ResponseCode.POLLING_FULL:
             yield from _pause(_FULL_SECONDS)
@@ -190,7 +190,7 @@ def _deliveries(result: PopResult, broker_name: str) -> list[Delivery]:
 
 
 def _bury(services: RoleServices, pop: PopRequest, dead: Sequence[Delivery]) -> Steps[None]:
-    """Store messages as dead letters and acknowledge them; one that fails is delivered again later."""
+    """Store messages as dead letters and acknowledge them; one that fails (logged) is delivered again later."""
     for each in dead:
         assert each.receipt is not None, "it was popped"
         back = SendBackRequest(each.record.physical_offset, pop.consumer_group, -1)
@@ -215,7 +215,7 @@ def acknowledge(services: RoleServices, receipt: Receipt, topic: str, group: str
 def _held(
     services: RoleServices, pop: PopRequest, deliveries: Sequence[Delivery]
 ) -> list[HeldMessages]:
-    """Return the messages of some deliveries as the broker hides them: those of a queue together."""
+    """Return the broker's open entries that hide these messages; an entry covers messages popped from one queue."""
     found: dict[HeldMessages, None] = {}
     for each in deliveries:
         assert each.receipt is not None, "it was popped"
@@ -226,7 +226,7 @@ def _held(
 
 
 def _encoded(deliveries: Sequence[Delivery], namespace: str) -> list[bytes]:
-    """Return the parts of an answer: its status, and a part for each message."""
+    """Return the encoded parts of an answer: its status, and each message."""
     messages = delivered_messages(deliveries, namespace)
     parts = [pb.ReceiveMessageResponse(status=OK)]
     parts += [pb.ReceiveMessageResponse(message=each) for each in messages]

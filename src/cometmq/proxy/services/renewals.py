@@ -1,8 +1,8 @@
-"""Renewals: messages that a client holds stay hidden for as long as it is alive, under the handles that it has.
+"""Renewals: messages received with auto_renew stay hidden while their client is alive, under unchanged handles.
 
-A call with auto_renew hides messages for a minute at first. Before that is over, they are hidden for longer each time,
-for at most three hours together. When their client is gone (`GrpcClient.is_online`), they are delivered to others at
-once. Times follow RenewStrategyPolicy of RocketMQ 5.3.x.
+They are hidden for a minute at first. Shortly before a time is over it is extended, by one minute and then by up to an
+hour, for at most three hours in all. Soon after their client is gone (`GrpcClient.is_online`), they can be delivered to
+others. Times follow RenewStrategyPolicy of RocketMQ 5.3.x.
 """
 
 import logging
@@ -28,13 +28,13 @@ _SWEEP_MIN = 4_096
 
 
 class RenewedMessages:
-    """Messages that a client holds.
+    """Messages of one queue that a client has received by one pop and whose invisible time is renewed.
 
     Attributes:
         client: The client.
         services: The services of the broker in the role in which they were popped.
         held: The messages.
-        began: When they were popped, monotonic seconds.
+        began: When they were sent to the client, monotonic seconds.
         times: How often they were renewed.
     """
 
@@ -51,19 +51,19 @@ class RenewedMessages:
 
     @property
     def is_over(self) -> bool:
-        """Whether all of them are acknowledged or are delivered again."""
+        """Whether none of them is hidden any more, for example because all are acknowledged."""
         return not self.services.pop.holding.offsets(self.held)
 
     def release(self) -> None:
-        """Let the rest of them be delivered to others now."""
+        """Let those that are still hidden be delivered again now."""
         self.services.pop.holding.release(self.held)
 
 
 class Renewals:
-    """All messages that are renewed, by the time at which that is due and by client.
+    """All messages that are renewed, by client and by the time of the next renewal.
 
     Attributes:
-        on_first: Called when `look` has to be called again, after it had nothing to do.
+        on_first: Called when the first messages come, because `look` must then be called again.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -85,7 +85,7 @@ class Renewals:
         held: HeldMessages,
         invisible_ms: int,
     ) -> None:
-        """Renew messages from now on, which a client has just received and which are hidden for some ms."""
+        """Renew messages from now on that are sent to a client; they are hidden for `invisible_ms` so far."""
         now = self._clock.monotonic()
         if not self._of:
             self.on_first()
@@ -96,7 +96,7 @@ class Renewals:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Remove what is over, which is nearly everything if consumers are fast."""
+        """Remove messages that are not hidden any more, which are nearly all if consumers are fast."""
         for _, _, renewed in self._due:
             if renewed in self._of.get(renewed.client, ()) and renewed.is_over:
                 self._drop(renewed)
@@ -105,12 +105,12 @@ class Renewals:
         self._swept_at = max(_SWEEP_MIN, 2 * len(self._due))
 
     def release(self, client: GrpcClient) -> None:
-        """Let the messages that a client holds be delivered to others, because it is gone."""
+        """Let the renewed messages of a client be delivered to others now, because it is gone."""
         for each in self._of.pop(client, ()):
             each.release()
 
     def look(self) -> float:
-        """Release the messages of clients that are gone, and renew those that are due; return the seconds to the next call."""
+        """Release the messages of clients that are gone, renew those that are due; return seconds to the next call."""
         now = self._clock.monotonic()
         for client in [each for each in self._of if not each.is_online(now)]:
             _log.info(

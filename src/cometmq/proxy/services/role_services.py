@@ -20,7 +20,7 @@ from cometmq.proxy.v2.statuses import ProxyRefusal
 
 
 class RoleServices(NamedTuple):
-    """The services of a broker in the role of a master."""
+    """The parts of a master broker that the methods of the proxy call."""
 
     parts: Parts
     sends: Sends
@@ -35,7 +35,7 @@ class RoleServices(NamedTuple):
 
 
 def services_of(role: RunningRole) -> RoleServices:
-    """Return the services of a master; raise ProxyRefusal (HA_NOT_AVAILABLE) for a slave, or during a change of the role."""
+    """Return the services of a master; raise ProxyRefusal (HA_NOT_AVAILABLE) for a slave, or while the role changes."""
     found: dict[type[Feature], Feature] = {type(each): each for each in role.features}
     pop, retries = found.get(PopFeature), found.get(RetryHandler)
     timer, transactions = found.get(Timer), found.get(Transactions)

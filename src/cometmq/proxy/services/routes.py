@@ -31,16 +31,16 @@ ANY_QUEUE = -1
 
 
 class Routes:
-    """The queues of topics on this broker, for clients of the proxy."""
+    """Handles calls of QueryRoute and QueryAssignment, by the topics and groups of this broker."""
 
     def __init__(self, access_address: str) -> None:
-        """`access_address` is the "host:port" that clients are told; empty: the one that they use."""
+        """`access_address` is the "host:port" in routes; empty: that of the request, or of the connection."""
         self._told = None if not access_address else _endpoints(*split_address(access_address))
 
     def query_route(
         self, context: CallContext, request: pb.QueryRouteRequest
     ) -> pb.QueryRouteResponse:
-        """Return the queues of a topic, with what may be done with them and the types of messages that they accept."""
+        """Return the queues of a topic, with their permissions and the types of messages that the topic accepts."""
         name = topic_name(request.topic)
         context.check(
             Right.ANYBODY,
@@ -60,7 +60,7 @@ class Routes:
     def query_assignment(
         self, context: CallContext, request: pb.QueryAssignmentRequest
     ) -> pb.QueryAssignmentResponse:
-        """Return the queues that a consumer receives from: each for a group in order, else one that stands for all."""
+        """Return the queues that a consumer receives from: all for an ordered group, or else queue -1 for any."""
         name, group = topic_name(request.topic), group_name(request.group)
         context.check(Right.READER, topic_accesses(name, Action.SUB), group_access(group))
         parts = context.services.parts
@@ -88,7 +88,7 @@ class Routes:
 
 
 def topic_of(parts: Parts, name: str) -> TopicConfig:
-    """Return the configuration of a topic; raise ProxyRefusal (TOPIC_NOT_FOUND). It is never created here."""
+    """Return the configuration of a topic; raise ProxyRefusal (TOPIC_NOT_FOUND) instead of creating it."""
     topic = parts.topics.get(name)
     if topic is None:
         raise ProxyRefusal(
@@ -98,7 +98,10 @@ def topic_of(parts: Parts, name: str) -> TopicConfig:
 
 
 def accepted_types(topic: TopicConfig) -> list[pb.MessageType]:
-    """Return the types of messages that a topic accepts: NORMAL without an attribute `message.type`, all four for MIXED."""
+    """Return the message types that a topic accepts, by its attribute `message.type`; NORMAL without it.
+
+    NORMAL, FIFO, DELAY and TRANSACTION for MIXED, and for derived topics such as retry topics.
+    """
     name = topic.attributes.get(MESSAGE_TYPE, "NORMAL").upper()
     if name == _MIXED or is_derived_topic(topic.name):
         return [pb.NORMAL, pb.FIFO, pb.DELAY, pb.TRANSACTION]
@@ -117,7 +120,10 @@ def check_type(topic: TopicConfig, kind: pb.MessageType) -> None:
 
 
 def _queues(topic: TopicConfig, broker_perm: int) -> Iterator[tuple[int, pb.Permission]]:
-    """Yield each queue with its permission: those only for reading first, then those only for writing, then the others."""
+    """Yield queue ids from 0 with their permissions: first read-only ones, then write-only ones, then the others.
+
+    Without a readable or writable queue, yields queue 0 with the permission NONE.
+    """
     perm = topic.perm & broker_perm
     reads = topic.read_queues if is_readable(perm) else 0
     writes = topic.write_queues if is_writable(perm) else 0

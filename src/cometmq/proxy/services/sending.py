@@ -1,8 +1,8 @@
 """SendMessage: stores messages through the broker's service of sends.
 
-The messages of all calls that arrive in one iteration of the loop are stored with one write, and those of a call are
-answered together. Source: SendMessageActivity and ProducerProcessor of RocketMQ 5.3.x. Differs: each message of a call
-has an entry in the answer, and the one queue of its message group.
+The messages of calls that arrive in one iteration of the loop are stored together, and those of a call are answered
+together. Source: SendMessageActivity and ProducerProcessor of RocketMQ 5.3.x. Differs: the answer has an entry for each
+message of a call, and each message goes to the queue of its own message group.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ _HASH_RANGE = float(1 << 31)
 
 
 class _SentEntry(NamedTuple):
-    """A message that is being stored: its place in its call, and what the answer says of it."""
+    """A message that is being stored: its number in its call, and the data that its entry in the answer needs."""
 
     answer: "_SendAnswer"
     number: int
@@ -75,14 +75,14 @@ class _SendAnswer:
 
 
 class _CallOrigin(NamedTuple):
-    """The client that a send comes from, as admission sees it."""
+    """The address of the client that sends a message, in the form that the broker's checks need."""
 
     host: bytes
     address: str
 
 
 class Sending:
-    """The method SendMessage; receives the results of its sends as a `SendCaller`."""
+    """SendMessage: puts messages into the broker's queue of sends, and gets their results as a `SendCaller`."""
 
     def __init__(self, telemetry: ClientTelemetry, clock: Clock, *, broker_name: str) -> None:
         self._telemetry = telemetry
@@ -92,7 +92,10 @@ class Sending:
         self._turn = 0
 
     def send(self, context: CallContext, request: pb.SendMessageRequest) -> None:
-        """Store the messages of a call; it is answered when all are confirmed, or their failure is known."""
+        """Store the messages of a call; the call is answered when each is confirmed or has failed.
+
+        Raises ProxyRefusal, without storing any, if a message is invalid or the topic cannot be written.
+        """
         messages = request.messages
         if not messages:
             raise ProxyRefusal(pb.MESSAGE_CORRUPTED, "no message to send")
@@ -122,7 +125,7 @@ class Sending:
         self._put(context, topic, sent)
 
     def _put(self, context: CallContext, topic: TopicConfig, sent: list[SentMessage]) -> None:
-        """Queue the messages of a call, which are stored at the end of this iteration of the loop."""
+        """Queue the messages of a call to be stored soon with those of other calls; some may be refused."""
         services = context.services
         sender = _CallOrigin(encode_host(context.client.address), context.client.address)
         answer = _SendAnswer(context.call, len(sent))
@@ -169,7 +172,7 @@ class Sending:
         *,
         has_waited: bool,
     ) -> None:
-        """Set the entries of stored messages in the answers of their calls."""
+        """Enter the results of stored messages into the answers to their calls."""
         found = status_of_durability(durability)
         for (answer, index, admitted, is_half), result in zip(sends, results, strict=True):
             key = admitted.transaction_id
@@ -182,7 +185,7 @@ class Sending:
             answer.set(index, entry)
 
     def refused(self, sends: list[_SentEntry], error: BaseException) -> None:
-        """Set the entries of messages that are not stored in the answers of their calls."""
+        """Enter an error for messages that were not stored into the answers to their calls."""
         for answer, index, admitted, _ in sends:
             answer.set(index, _refused(admitted.transaction_id, error))
 
@@ -192,7 +195,7 @@ def _refused(message_id: str, error: BaseException) -> pb.SendResultEntry:
 
 
 def queue_of_group(group_hash: int, count: int) -> int:
-    """Return a number from 0 to `count` - 1 for the Java hash of a message group (Hashing.consistentHash of Guava, as in Java's proxies)."""
+    """Return the queue (0 to `count` - 1) of a message group by its Java hash, as Guava's Hashing.consistentHash."""
     state = group_hash & _HASH_MASK
     candidate = 0
     while True:

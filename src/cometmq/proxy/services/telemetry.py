@@ -1,4 +1,4 @@
-"""Telemetry, Heartbeat and NotifyClientTermination: what clients are, and what they are told.
+"""Telemetry, Heartbeat and NotifyClientTermination: registers clients, and returns the settings that they must use.
 
 Source: ClientActivity, GrpcClientSettingsManager and GrpcClientChannel of RocketMQ 5.3.x. Differs: a heartbeat registers
 a client that has sent no settings yet, because clients do not send them again when a proxy has lost them.
@@ -56,7 +56,7 @@ _CLIENT_FAULTS = range(40_000, 50_000)
 
 
 class ClientTelemetry:
-    """The settings of clients, and their membership in groups."""
+    """Registers clients in their groups, by their settings and heartbeats."""
 
     def __init__(self, runner: CallRunner, clock: Clock, commands: StreamCommands) -> None:
         """`commands` gets the answers of clients to commands."""
@@ -65,7 +65,7 @@ class ClientTelemetry:
         self._clock = clock
 
     def streaming(self) -> Streaming:
-        """Return the service of the method Telemetry."""
+        """Return the handler of the method Telemetry for the gRPC server."""
         return Streaming(lambda call: TelemetryStream(self, call))
 
     def opened(self, client: GrpcClient, call: GrpcCall) -> None:
@@ -75,7 +75,10 @@ class ClientTelemetry:
     # --- settings
 
     def settle(self, call: GrpcCall, settings: pb.Settings) -> GrpcClient:
-        """Register the client of a stream by its settings, and answer with those that it must use."""
+        """Register a client by its settings, and answer with those that it must use; end an earlier stream of it.
+
+        Raises ProxyRefusal, for example for a topic without rights.
+        """
         context = self._runner.context(call)
         client = context.client
         kind = settings.WhichOneof("pub_sub")
@@ -141,7 +144,7 @@ class ClientTelemetry:
     def heartbeat(
         self, context: CallContext, request: pb.HeartbeatRequest
     ) -> pb.HeartbeatResponse:
-        """Note that a client is alive, and register it again in its groups."""
+        """Register a client again in its groups, and a consumer also in the group of the heartbeat."""
         client = context.client
         if request.client_type == pb.CLIENT_TYPE_UNSPECIFIED:
             raise ProxyRefusal(pb.UNRECOGNIZED_CLIENT_TYPE, "the heartbeat has no client type")
@@ -157,21 +160,21 @@ class ClientTelemetry:
     def terminate(
         self, context: CallContext, request: pb.NotifyClientTerminationRequest
     ) -> pb.NotifyClientTerminationResponse:
-        """Remove a client that stops from its groups; what it has received and holds is delivered to others."""
+        """Remove a client that stops from its groups; its auto-renewed messages are delivered to others."""
         if request.HasField("group"):
             group_name(request.group)
         self._runner.clients.terminate(context.client)
         return pb.NotifyClientTerminationResponse(status=OK)
 
     def note_producer(self, context: CallContext, topic: str) -> None:
-        """Register a client as a producer of transactions for a topic, so that it is asked for their outcome."""
+        """Register a client as a producer for a topic, so that the broker can ask it for outcomes of transactions."""
         client = context.client
         if topic not in client.topics and len(client.topics) < TOPICS_MAX:
             client.topics.add(topic)
             self._register(context)
 
     def _register(self, context: CallContext) -> None:
-        """Enter a client into its groups, as a heartbeat of a remoting client does; new topics are announced later."""
+        """Register a client in its groups, as a remoting heartbeat does; do not wait for nameservers."""
         client = context.client
         style = _CONSUMERS.get(client.type, CONSUME_PASSIVELY)
         heartbeat = Heartbeat(
@@ -203,7 +206,7 @@ class TelemetryStream(CallStream):
         self._client: GrpcClient | None = None
 
     def received(self, message: bytes) -> None:
-        """Handle settings, or the answer to a command."""
+        """Register the client by its settings, or pass on its answer to a command; a fault ends the stream."""
         try:
             command = pb.TelemetryCommand.FromString(message)
         except DecodeError:
@@ -239,14 +242,14 @@ class TelemetryStream(CallStream):
         self._call.finish()
 
     def closed(self) -> None:
-        """Forget the stream; its client stays known until it is silent."""
+        """Forget the stream; its client stays known until it has been silent for long."""
         client = self._client
         if client is not None and client.stream is self._call:
             client.stream = None
 
 
 def backoff_of(group: GroupConfig) -> pb.RetryPolicy:
-    """Return how often, and after which pauses, consumers of a group try again."""
+    """Return the retry policy that consumers of a group get: number of attempts and pauses, with defaults if unset."""
     policy = pb.RetryPolicy(max_attempts=group.retry_max_times + 1)
     wanted = group.retry_policy
     exponential: Any = wanted.get("exponentialRetryPolicy")

@@ -1,8 +1,8 @@
-"""EndTransaction and RecallMessage.
+"""EndTransaction and RecallMessage: ends transactions, and cancels timed messages.
 
 Source: EndTransactionActivity, TransactionProcessor and RecallMessageActivity of RocketMQ 5.3.x. Differs: transaction ids
-say where the half message is (`v2.transaction_ids`), so the proxy remembers nothing; and a call is answered when the
-transaction has ended.
+contain the place of the half message (`v2.transaction_ids`), so the proxy remembers nothing; and a call is answered
+when the transaction has ended.
 """
 
 from google.protobuf.message import Message
@@ -34,7 +34,7 @@ _OF_IDS = (ResponseCode.SYSTEM_ERROR, ResponseCode.ILLEGAL_OPERATION)
 def end_transaction(
     context: CallContext, request: pb.EndTransactionRequest
 ) -> Message | Steps[Message]:
-    """Commit or roll back a transaction; answered when that is stored. Doing the same again is OK."""
+    """Commit or roll back a transaction, and answer once that is stored; for any other outcome, only answer OK."""
     topic = topic_name(request.topic)
     context.check(Right.WRITER, topic_accesses(topic, Action.PUB))
     if not request.transaction_id or request.transaction_id.isspace():
@@ -68,7 +68,7 @@ def _end(context: CallContext, wanted: EndTransaction) -> Steps[Message]:
 
 
 def recall_message(context: CallContext, request: pb.RecallMessageRequest) -> Steps[Message]:
-    """Recall a timed message; answered when that is stored, not when it is known whether the message still waited."""
+    """Cancel a timed message; answer once that is stored, without a check whether the message still waits."""
     topic = topic_name(request.topic)
     context.check(Right.WRITER, topic_accesses(topic, Action.PUB))
     check_type(topic_of(context.services.parts, topic), pb.DELAY)

@@ -52,7 +52,7 @@ OF_THE_SYSTEM = frozenset(
 
 
 def topic_name(topic: pb.Resource) -> str:
-    """Return the name of a topic as the broker knows it; raise ProxyRefusal (ILLEGAL_TOPIC)."""
+    """Return the name of a topic as the broker knows it; raise ProxyRefusal (ILLEGAL_TOPIC) if it is not allowed."""
     name = _legal_name(topic.name, pb.ILLEGAL_TOPIC, "The specified topic", TOPIC_LENGTH_MAX)
     if is_system_topic(name):
         raise ProxyRefusal(pb.ILLEGAL_TOPIC, "cannot access system topic")
@@ -60,7 +60,7 @@ def topic_name(topic: pb.Resource) -> str:
 
 
 def group_name(group: pb.Resource) -> str:
-    """Return the name of a consumer group as the broker knows it; raise ProxyRefusal (ILLEGAL_CONSUMER_GROUP)."""
+    """Return the name of a group as the broker knows it; raise ProxyRefusal (ILLEGAL_CONSUMER_GROUP) if not allowed."""
     code = pb.ILLEGAL_CONSUMER_GROUP
     name = _legal_name(group.name, code, "the specified group", GROUP_LENGTH_MAX)
     if is_system_group(name):
@@ -69,7 +69,7 @@ def group_name(group: pb.Resource) -> str:
 
 
 def _legal_name(name: str, code: int, subject: str, length_max: int) -> str:
-    """Return a name that is legal; raise ProxyRefusal with a text about `subject`, whose last word is the kind of name."""
+    """Return the name if it is legal, or raise ProxyRefusal, whose text begins with `subject`."""
     if not name or name.isspace():
         raise ProxyRefusal(code, f"{subject} is blank")
     if len(name) > length_max:
@@ -96,7 +96,7 @@ def _in_namespace(namespace: str, name: str, code: int) -> str:
 
 
 def without_namespace(name: str, namespace: str) -> str:
-    """Return the name of a topic as the client knows it, without the namespace of its call."""
+    """Return the name of a topic without the prefix of a namespace, which may be empty."""
     return name.removeprefix(f"{namespace}%") if namespace else name
 
 
@@ -111,7 +111,7 @@ def _check_plain(text: str, code: int, subject: str) -> None:
 
 
 def check_tag(tag: str) -> None:
-    """Raise ProxyRefusal (ILLEGAL_MESSAGE_TAG) if a message must not have this tag."""
+    """Raise ProxyRefusal (ILLEGAL_MESSAGE_TAG) if a tag is blank or has a "|" or a control character."""
     _check_not_blank(tag, pb.ILLEGAL_MESSAGE_TAG, "tag")
     if "|" in tag:
         raise ProxyRefusal(pb.ILLEGAL_MESSAGE_TAG, "tag cannot contain '|'")
@@ -119,14 +119,14 @@ def check_tag(tag: str) -> None:
 
 
 def check_keys(keys: Sequence[str]) -> None:
-    """Raise ProxyRefusal (ILLEGAL_MESSAGE_KEY) if a message must not have these keys."""
+    """Raise ProxyRefusal (ILLEGAL_MESSAGE_KEY) if one of the keys is blank or has a control character."""
     for key in keys:
         _check_not_blank(key, pb.ILLEGAL_MESSAGE_KEY, "key")
         _check_plain(key, pb.ILLEGAL_MESSAGE_KEY, "key")
 
 
 def check_message_group(group: str) -> None:
-    """Raise ProxyRefusal (ILLEGAL_MESSAGE_GROUP) if a message must not have this group."""
+    """Raise ProxyRefusal (ILLEGAL_MESSAGE_GROUP) if it is blank, has 64 or more bytes, or a control character."""
     _check_not_blank(group, pb.ILLEGAL_MESSAGE_GROUP, "message group")
     if len(group.encode()) >= MESSAGE_GROUP_SIZE_MAX:
         raise ProxyRefusal(
@@ -137,10 +137,11 @@ def check_message_group(group: str) -> None:
 
 
 def check_properties(properties: Mapping[str, str]) -> int:
-    """Return the size of the properties of the user in bytes.
+    """Return the size of a message's user properties in bytes: names and values in UTF-8.
 
     Raises:
-        ProxyRefusal: ILLEGAL_MESSAGE_PROPERTY_KEY, or MESSAGE_PROPERTIES_TOO_LARGE if there are too many.
+        ProxyRefusal: ILLEGAL_MESSAGE_PROPERTY_KEY if a name is empty or reserved, or a name or value has a control
+            character; MESSAGE_PROPERTIES_TOO_LARGE if there are more than 128.
     """
     if len(properties) > PROPERTIES_MAX:
         raise ProxyRefusal(
@@ -164,7 +165,7 @@ def check_properties(properties: Mapping[str, str]) -> int:
 
 
 def check_size(size: int) -> None:
-    """Raise ProxyRefusal (MESSAGE_PROPERTIES_TOO_LARGE) if properties, tag and keys together have too many bytes."""
+    """Raise ProxyRefusal (MESSAGE_PROPERTIES_TOO_LARGE) if properties, tag and keys have more than 16 KiB together."""
     if size > PROPERTIES_SIZE_MAX:
         raise ProxyRefusal(
             pb.MESSAGE_PROPERTIES_TOO_LARGE,
@@ -173,7 +174,7 @@ def check_size(size: int) -> None:
 
 
 def check_invisible(invisible_ms: int, least_ms: int) -> None:
-    """Raise ProxyRefusal (ILLEGAL_INVISIBLE_TIME) if a message must not be hidden for this time."""
+    """Raise ProxyRefusal (ILLEGAL_INVISIBLE_TIME) unless an invisible time is from `least_ms` to 12 hours."""
     if invisible_ms < least_ms:
         raise ProxyRefusal(
             pb.ILLEGAL_INVISIBLE_TIME, f"the invisibleTime is too small. min is {least_ms}"
@@ -186,7 +187,7 @@ def check_invisible(invisible_ms: int, least_ms: int) -> None:
 
 
 def milliseconds(time: Timestamp | Duration) -> int:
-    """Return a time or a duration in ms, rounded down; raise ProxyRefusal (BAD_REQUEST) if it is out of range."""
+    """Return a time or a duration in ms, rounded down; raise ProxyRefusal (BAD_REQUEST) if it is invalid."""
     if not (abs(time.seconds) <= _SECONDS_MAX and 0 <= time.nanos <= _NANOS_MAX):
         raise ProxyRefusal(
             pb.BAD_REQUEST,

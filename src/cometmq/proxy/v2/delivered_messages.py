@@ -1,8 +1,8 @@
 """Stored records as the messages of the gRPC protocol.
 
-Source: GrpcConverter.buildMessage of RocketMQ 5.3.x. Differs: bodies that 4.x clients have compressed are sent
-uncompressed, because clients only know gzip; and properties that have a field of their own are not repeated among those
-of the user.
+Source: GrpcConverter.buildMessage of RocketMQ 5.3.x. Differs: bodies compressed by 4.x clients are usually sent
+uncompressed, because gRPC clients only know gzip; and properties that have a field of their own are not repeated among
+those of the user.
 """
 
 import hashlib
@@ -36,14 +36,14 @@ _HIDDEN = OF_THE_SYSTEM | {
 
 
 class Delivery(NamedTuple):
-    """A record that a consumer gets.
+    """A record to deliver to a consumer.
 
     Attributes:
-        record: The record, with the topic that the consumer asked for.
+        record: The record.
         receipt: Its receipt; None for a message that was not popped.
         handle: The receipt as text, with the offset in the log.
         attempt: Number of this delivery, 1 for the first.
-        invisible_ms: How long it is hidden from the group; 0 for a message that was not popped.
+        invisible_ms: How long it is hidden from the group, ms; 0 for a message that was not popped.
     """
 
     record: Record
@@ -54,7 +54,7 @@ class Delivery(NamedTuple):
 
 
 def delivered_messages(deliveries: Sequence[Delivery], namespace: str) -> list[pb.Message]:
-    """Return the messages of some deliveries; topics are those of the client's namespace."""
+    """Return deliveries as messages of the protocol; the prefix of the client's namespace is removed from topics."""
     return [_message(each, namespace) for each in deliveries]
 
 

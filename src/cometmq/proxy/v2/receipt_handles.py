@@ -19,7 +19,7 @@ def encode_handle(receipt: Receipt, physical_offset: int) -> str:
 
 
 def decode_handle(text: str, broker_name: str) -> tuple[Receipt, int | None]:
-    """Return the parts of a handle of this broker, and the offset in the log if it has one.
+    """Return the receipt in a handle of this broker, and the offset in the log (None without a valid one).
 
     Raises:
         ProxyRefusal: INVALID_RECEIPT_HANDLE: It is malformed, or of another broker.
@@ -39,7 +39,7 @@ def decode_handle(text: str, broker_name: str) -> tuple[Receipt, int | None]:
 
 
 def expired(text: str = "receipt handle is expired") -> ProxyRefusal:
-    """Return the refusal of a handle whose message is not hidden for this consumer any more."""
+    """Return the refusal (INVALID_RECEIPT_HANDLE) of a handle that is not valid any more."""
     return _invalid(text)
 
 

@@ -40,12 +40,12 @@ class SendLimits(NamedTuple):
 
 
 class SentMessage(NamedTuple):
-    """A checked message.
+    """A message of a producer that passed the checks, as it is to be stored.
 
     Attributes:
         properties: The properties to store, by name.
         sys_flag: Bits of `model.flags`.
-        born_ms: When the producer made it, ms since 1970.
+        born_ms: When the producer made it, or when it arrived if it does not tell, ms since 1970.
         body: The body as the producer sent it.
         group: Its message group (FIFO); None if it has none.
         type: Its type, by its properties.
@@ -64,7 +64,7 @@ class SentMessage(NamedTuple):
 def read_message(
     message: pb.Message, topic: str, limits: SendLimits, *, now_ms: int, host: str
 ) -> SentMessage:
-    """Check a message and return what the broker stores of it; `host` is the client's if the message names none.
+    """Check a message and return what the broker stores of it; `host` is stored as its origin if it names none.
 
     Raises:
         ProxyRefusal: The message is not allowed; code and text say why.
@@ -185,7 +185,7 @@ def _add_group(properties: dict[str, str], system: pb.SystemProperties) -> None:
 
 
 def _check_text(properties: dict[str, str]) -> None:
-    """Raise ProxyRefusal for a property whose value cannot be stored: the empty ones are left out, as in the broker."""
+    """Raise ProxyRefusal if message id, trace context or born host has a separator of properties, U+0001 or U+0002."""
     for name in (keys_of.UNIQ_KEY, TRACE_CONTEXT, BORN_HOST):
         value = properties.get(name, "")
         if "\x01" in value or "\x02" in value:
@@ -196,10 +196,10 @@ def _check_text(properties: dict[str, str]) -> None:
 
 
 def _check_digest(system: pb.SystemProperties, body: bytes) -> None:
-    """Raise ProxyRefusal (MESSAGE_CORRUPTED) if the body does not have its digest.
+    """Raise ProxyRefusal (MESSAGE_CORRUPTED) if the body does not match the digest that the message names, if any.
 
-    Clients write CRC32 in hexadecimal with and without leading zeros, or in decimal. Of a compressed body the digest is
-    not checked, because clients differ in whether it is that of the compressed one.
+    Clients write CRC32 in hexadecimal with and without leading zeros, or in decimal. The digest of a compressed body is
+    not checked, because clients compute it before or after compression; nor is one of an unknown kind.
     """
     if not system.HasField("body_digest") or system.body_encoding == pb.GZIP:
         return

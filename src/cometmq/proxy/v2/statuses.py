@@ -62,14 +62,14 @@ def status(code: int, text: str) -> pb.Status:
 
 
 def status_of_entries(entries: Sequence[pb.Status]) -> pb.Status:
-    """Return the status of a call whose entries have these: that of all, or MULTIPLE_RESULTS if their codes differ."""
+    """Return the status of a call from those of its entries: the first, or MULTIPLE_RESULTS if codes differ."""
     if any(each.code != entries[0].code for each in entries):
         return status(pb.MULTIPLE_RESULTS, "mix status")
     return entries[0]
 
 
 def status_of_durability(durability: Durability) -> pb.Status:
-    """Return the status of a stored message: OK if it is confirmed, else why it is not."""
+    """Return the status of a stored message: OK, or whether flush or replication is missing."""
     if durability is Durability.OK:
         return OK
     code, name = _UNCONFIRMED[durability]

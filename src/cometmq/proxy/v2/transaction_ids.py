@@ -1,4 +1,4 @@
-"""Ids of transactions: the id of the message, and where its half message is stored, so that any process can end it.
+"""Ids of transactions: the message id and the place of the half message, so that any process can end a transaction.
 
 UNIQ_KEY.BASE64, with base64url of
 
@@ -44,7 +44,7 @@ def encode_transaction_id(place: TransactionPlace) -> str:
 
 
 def decode_transaction_id(text: str) -> TransactionPlace | None:
-    """Return what a transaction id says; None if it is not one of `encode_transaction_id`, for example cut."""
+    """Return the parts of a transaction id; None if it is malformed, cut off or made by RocketMQ's proxy."""
     unique_key, dot, tail = text.rpartition(".")
     try:
         content = base64.b64decode(tail + "=" * (-len(tail) % 4), altchars=b"-_", validate=True)

@@ -72,7 +72,7 @@ class HeldQueues:
         self._give_up(refused)
 
     def _master_moved(self, broker_name: str, _before: str | None) -> None:
-        """Lock the queues of a broker group at its new master, which does not know the locks of the old one."""
+        """Request the locks of a broker group again at its new master, which does not know the locks of the old one."""
         held = [queue for queue in self._until if queue.broker_name == broker_name]
         if held:
             self._tasks.spawn(self._renew(held), f"renew at {broker_name}")
@@ -105,7 +105,7 @@ class HeldQueues:
     async def _ask(
         self, queues: Iterable[MessageQueue]
     ) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Lock queues or renew their locks; return the refused and the granted ones, without those whose request failed."""
+        """Lock queues or renew their locks; return (refused, granted); queues whose request failed are in neither."""
         parts = _by_broker(queues)
         until = self._instance.clock.monotonic() + self._settings.lock_valid_ms / 1000
         answers = await asyncio.gather(

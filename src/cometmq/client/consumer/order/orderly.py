@@ -1,7 +1,8 @@
 """Orderly consumption: the locks of queues at their brokers, and the listener calls of each queue in order.
 
-A queue, or each key of a queue, has one line of calls, with one call at a time. Unless broadcasting, a refused message is usually delivered again after a pause, while its line waits. After
-`retries_max` retries (-1: no limit) it is sent to the retry topic. A line without its queue's lock requests it again.
+A queue, or each key of a queue, has one line of calls, with one call at a time. Unless broadcasting, a message that the
+listener refuses is usually delivered again after a pause, while its line waits. After `retries_max` retries (-1: no
+limit) it is sent to the retry topic. A line without its queue's lock requests it again.
 Follows ConsumeMessageOrderlyService of RocketMQ 5.3.3.
 """
 
@@ -37,7 +38,7 @@ GiveBack = Callable[[StoredMessage, ListenerVerdict], Awaitable[bool]]
 
 
 class _Line:
-    """The listener calls of one queue, or of one order key in it: one at a time, in order (a line)."""
+    """The listener calls of one queue, or of one order key in it: one at a time, in order."""
 
     def __init__(self, lines: "_QueueLines", key: str | None) -> None:
         self.lines = lines
@@ -53,7 +54,7 @@ class _Line:
 
 
 class _QueueLines:
-    """The listener calls of one queue, as lines: one for all messages, or with an order key one for each key in use."""
+    """The lines (sequences of listener calls) of one queue: one in all, or with an order key one per key in use."""
 
     def __init__(self) -> None:
         self.by_key: dict[str | None, _Line] = {}
@@ -62,7 +63,7 @@ class _QueueLines:
         self.retaking = asyncio.Lock()
 
     def stop(self) -> list[_Line]:
-        """Start no further call, and return the lines, which may still have a running one."""
+        """Prevent further calls, and return the lines; a call may still run in each."""
         self.is_stopped = True
         stopped = [*self.by_key.values()]
         for line in stopped:
@@ -119,7 +120,7 @@ class Orderly:
         return set(queues) if self._held is None else await self._held.take(queues)
 
     async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Start no further call for queues; return those without a running one, after waiting up to 1 s."""
+        """Start no further call for queues; wait at most 1 s, and return those where none runs or waits to run."""
         at_rest = await asyncio.gather(
             *(self._at_rest(queue, seconds=_SETTLE_SECONDS) for queue in queues)
         )
@@ -134,7 +135,7 @@ class Orderly:
             await self._held.give_back(self._held.queues if self._is_closed else queues)
 
     def _drop(self, queues: Iterable[MessageQueue]) -> None:
-        """Forget the lines of queues, so that a later job of them starts new ones."""
+        """Forget the lines (sequences of listener calls) of queues; a later job of a queue starts a new one."""
         for queue in queues:
             self._lines.pop(queue, None)
 
@@ -167,7 +168,7 @@ class Orderly:
         line.arrived.set()
 
     async def _at_rest(self, queue: MessageQueue, *, seconds: float) -> bool:
-        """Start no further call for a queue, until it is dropped; return whether running ones ended in `seconds`."""
+        """Start no further call for a queue, until `_drop`; return whether none runs or waits after `seconds`."""
         lines = self._lines.setdefault(queue, _QueueLines())
         stopped = lines.stop()
         try:
@@ -225,7 +226,10 @@ class Orderly:
         line.at_rest.set()
 
     async def _work(self, line: _Line, job: ListenerJob) -> None:
-        """While the line may call, call the listener with a job (messages for one call), and again with those to retry here."""
+        """Call the listener with a job, and after pauses with messages that it refused, until none is left to retry.
+
+        Ends earlier after ROLLBACK or an invalid result, and if the line stops or the job is obsolete.
+        """
         while await self._may_call(line, job):
             async with self._slots:
                 # Waiting for the slot may have taken long.
@@ -266,7 +270,7 @@ class Orderly:
         line.uncommitted.clear()
 
     async def _may_call(self, line: _Line, job: ListenerJob) -> bool:
-        """Wait for the queue's lock and return True; return False if the line has stopped or the job is obsolete."""
+        """Wait until the queue's lock is held and return True; False if the line has stopped or the job is obsolete."""
         while not (line.is_stopped or self._is_over(job)):
             if self._is_held(job):
                 return True
@@ -302,7 +306,10 @@ class Orderly:
         return await loop.run_in_executor(self._threads, self._listener.run, job.messages)
 
     async def _after_refusal(self, job: ListenerJob, verdict: ListenerVerdict) -> ListenerJob:
-        """Send refused messages back if dead or without retries left; return the job with those not sent, to be retried."""
+        """Send back refused messages that are dead or have no retry left; return the job with those left to retry.
+
+        Messages that no broker accepted are among the latter.
+        """
         left = []
         for message in job.messages:
             has_tries = (

@@ -202,7 +202,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
     # --- choice of broker
 
     async def _places(self) -> list[_Place]:
-        """Return the pairs of subscribed topics and their brokers, each call starting with the next one."""
+        """Return (topic, broker name) pairs for all subscribed topics, rotated by one at each call."""
         if not self._subscriptions:
             raise SubscriptionError(f"{self._named} has no topic; call subscribe(topic) first")
         places: list[_Place] = []
@@ -216,7 +216,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
     async def _pop_round(
         self, places: list[_Place], max_count: int, invisible_ms: int, deadline: float
     ) -> list[StoredMessage]:
-        """Return messages of the first (topic, broker) pair that has any for the user; only for a single pair, wait for them."""
+        """Return messages of the first (topic, broker) pair that has any; if it is the only pair, wait for them."""
         left_ms = max(int((deadline - asyncio.get_running_loop().time()) * 1000), 0)
         is_from_min = self._settings.consume_from is ConsumeFrom.FIRST
         for topic, broker_name in places:
@@ -237,7 +237,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         return []
 
     async def _buried(self, message: StoredMessage) -> bool:
-        """Make a message with too many redeliveries a dead letter and acknowledge it; return whether both were confirmed."""
+        """Make a message with too many redeliveries a dead letter and acknowledge it; return whether that was done."""
         # The count of a message in another group's dead-letter topic does not concern this group.
         is_retry = receipt_of(message).kind != NORMAL
         if not is_retry or message.reconsume_times <= self._settings.retries_max:

@@ -11,7 +11,7 @@ from operator import attrgetter, lt
 
 
 class _PulledRun:
-    """Offsets that were pulled together, in ascending order, and their sizes.
+    """Messages that were pulled together: their offsets in ascending order, and their sizes.
 
     Attributes:
         first: Smallest offset.
@@ -107,7 +107,7 @@ class ProcessQueue:
             self._move_on(run)
 
     def _move_on(self, run: _PulledRun) -> None:
-        """Remove finished runs from the front and update the offset to commit."""
+        """Remove the oldest pulls whose messages are all consumed, and update the offset to commit."""
         runs = self._runs
         while run.open is not None and not run.open:
             runs.popleft()

@@ -226,7 +226,7 @@ class PullLoop:
         return _AskedPull(process_queue, offset, self._reading.clock.monotonic(), answer)
 
     def _came(self, pull: RawPull) -> None:
-        """Send the next pull ahead, one at most, if the queue has more, room and connection exist, and nothing is paused."""
+        """On an answer, usually send the next pull already if the queue has more messages and there is room."""
         asked, offset = self._asked, pull.next_offset
         if asked is None or self._ahead is not None:
             return  # This is the answer to the pull sent ahead: at most one answer waits here.
@@ -291,7 +291,7 @@ class PullLoop:
             self._in_vain = 0
 
     async def _move(self, pull: RawPull, asked: _AskedPull) -> None:
-        """Continue at another offset after an answer that the offset was reset or is not in the queue."""
+        """Continue at another offset, unless a seek came, because the offset was reset or is not in the queue."""
         following, offset = await self._following(pull, asked.offset), asked.offset
         if asked.process_queue is not self.process_queue:
             return  # A seek happened while the broker was queried.
@@ -326,7 +326,7 @@ class PullLoop:
         self._unreadable.append(record)
 
     async def _pause_in_vain(self, asked: _AskedPull) -> None:
-        """Pause at the fourth and later answers in a row that came within 1 s of their request and made no progress.
+        """Pause at the fourth and later answers in a row that came within 1 s and made no progress or moved the offset.
 
         Each pause is longer, up to 1 s. A seek ends it.
         """

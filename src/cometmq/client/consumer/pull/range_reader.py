@@ -209,7 +209,7 @@ def members_of(
 
 
 def _is_word_enough(pull: RawPull, offset: int, *, is_all: bool) -> bool:
-    """Return whether a slave's answer can be used: it moves on, and with `is_all` does not skip the wanted offset."""
+    """Return whether a slave's answer suffices: FOUND or no match; with `is_all`, also that it begins at the offset."""
     if pull.status not in ADVANCING:
         return False
     return not is_all or pull.first_given(offset) == offset

@@ -73,7 +73,7 @@ def _message_id(message: StoredMessage) -> str:
 
 
 def _read(message: StoredMessage) -> StoredMessage:
-    """Decode all attributes and turn the message into a `StoredMessage`. Safe in parallel threads: the result is the same."""
+    """Decode all attributes of a lazy message, which becomes a `StoredMessage` in place; safe in parallel threads."""
     record = _record_of(message)
     if record is not None:
         (
@@ -182,7 +182,7 @@ class RecordUnpacker:
     def _go_on(
         self, body: bytes, position: int, messages: list[StoredMessage], room: UnpackedRoom
     ) -> int:
-        """Convert records until the body or the room is exhausted or at least the count is reached; return the next position."""
+        """Append messages until body or room is exhausted or `count_max` is reached; return the next position."""
         queue, count_max = self.queue, self.count_max
         # In a retry topic each message may come from a different topic.
         are_plain = self.namespace is NO_NAMESPACE and not is_retry_topic(queue.topic)

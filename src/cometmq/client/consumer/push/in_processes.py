@@ -102,7 +102,7 @@ class InProcesses:
         return pool
 
     def __call__(self, given: Any) -> Said:
-        """Run the listener in a process; return its result or raise its exception (see `_run`); BrokenProcessPool if one died."""
+        """Run the listener in a process; return its result, or raise its error, BrokenProcessPool or ListenerClosed."""
         while True:
             pool = self._pool
             try:
