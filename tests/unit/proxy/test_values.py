@@ -9,12 +9,13 @@ from cometmq.model.codes import version_name
 from cometmq.proxy.services.clients import _ordinal
 from cometmq.proxy.services.sending import queue_of_group
 from cometmq.proxy.v2.receipt_handles import decode_handle, encode_handle
-from cometmq.proxy.v2.statuses import ProxyRefusal
+from cometmq.proxy.v2.statuses import OK, ProxyRefusal, status_of_durability
 from cometmq.proxy.v2.transaction_ids import (
     TransactionPlace,
     decode_transaction_id,
     encode_transaction_id,
 )
+from cometmq.store.positions import Durability
 
 # From Guava's own tests (HashingTest.testConsistentHash_linearCongruentialGeneratorCompatibility).
 _GOLDEN = (0, 55, 62, 8, 45, 59, 86, 97, 82, 59, 73, 37, 17, 56, 86, 21, 90, 37, 38, 83)
@@ -73,3 +74,10 @@ def test_versions_of_clients_are_shown_as_they_are():
     assert version_name(_ordinal("5.1.2")) == "V5_1_2"
     assert version_name(_ordinal("5.0.7-SNAPSHOT")) == "V5_0_7"
     assert version_name(_ordinal("rust")) == version_name(_ordinal(""))
+
+
+@pytest.mark.parametrize("durability", Durability)
+def test_each_durability_of_a_stored_message_has_a_status(durability):
+    found = status_of_durability(durability)
+    assert (found == OK) is (durability is Durability.OK)
+    assert found.code

@@ -33,6 +33,8 @@ _UNCONFIRMED = {
     Durability.DISK_LATE: (pb.MASTER_PERSISTENCE_TIMEOUT, "FLUSH_DISK_TIMEOUT"),
     Durability.REPLICA_LATE: (pb.SLAVE_PERSISTENCE_TIMEOUT, "FLUSH_SLAVE_TIMEOUT"),
     Durability.NO_REPLICA: (pb.HA_NOT_AVAILABLE, "SLAVE_NOT_AVAILABLE"),
+    # As RocketMQ's proxy answers for a broker's SERVICE_NOT_AVAILABLE, which the remoting port gives; clients send again.
+    Durability.NOT_COMMITTED: (pb.INTERNAL_SERVER_ERROR, "SERVICE_NOT_AVAILABLE"),
 }
 
 OK = pb.Status(code=pb.OK, message="OK")
