@@ -162,7 +162,7 @@ async def _serve(log: ProgramLog, settings: BrokerSettings, conf: ConfFile) -> i
 
 
 async def _start_proxy(broker: Broker) -> "LocalProxy | None":
-    """Start the broker's gRPC port if the settings have one; if that fails, close the broker."""
+    """Start and return the broker's gRPC port, None if it has none; if that fails, close the broker and raise."""
     if not broker.settings.grpc_port:
         return None
     from cometmq.proxy.start import start_proxy
@@ -175,7 +175,7 @@ async def _start_proxy(broker: Broker) -> "LocalProxy | None":
 
 
 def _who_may(broker: Broker) -> str:
-    """Describe who may do what at a broker that others can reach."""
+    """Return a text for the log: which requests the broker accepts from clients on other machines."""
     if broker.settings.is_guarded:
         return "access control checks every client that reaches this address"
     administration = (

@@ -30,7 +30,7 @@ def basic_answers(
     announce: Callable[..., Steps[None]],
     facts: Sequence[Callable[[], Mapping[str, str]]],
 ) -> list[Answers]:
-    """Create the handlers of a broker's basic requests; return for each the requests that it answers.
+    """Create the handlers of a broker's basic requests; return mappings from request codes to handlers.
 
     Args:
         parts: The services of the broker.
@@ -59,5 +59,5 @@ def basic_answers(
 
 
 def pulls_of(parts: Parts) -> Pulls:
-    """Return the service of pulls."""
+    """Create the service that answers pulls; it reads old messages in pool threads."""
     return Pulls(parts, lend=ColdReads(parts.clock, parts.settings).read)

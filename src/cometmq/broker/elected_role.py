@@ -34,7 +34,7 @@ _ANNOUNCE_SECONDS = 0.05
 
 
 class ElectedMaster(MasterRole):
-    """The role of the leader in one term."""
+    """The role of the leader of a group with elections, for one term."""
 
     replicas: ElectedGroup  # type: ignore[assignment]  # Set once, by `begin`.
 
@@ -51,10 +51,10 @@ class ElectedMaster(MasterRole):
         self.replicas = self._group
 
     def _end_replication(self) -> None:
-        """Do nothing: the group goes on."""
+        """Do nothing: replication in the group goes on."""
 
     def _prepare(self, parts: Parts) -> None:
-        """Let the others copy topics and groups soon after each change: a failover loses what they do not have."""
+        """Let slaves copy the tables soon after changes of topics and groups: a failover loses changes not copied."""
         parts.topics.on_change.append(lambda _topic: self._announce_soon())
         parts.groups.saver.on_dirty.append(self._announce_soon)
 
@@ -79,7 +79,7 @@ class ElectedMaster(MasterRole):
 
 
 class ElectedSlave(SlaveRole):
-    """The role of a member that does not lead."""
+    """The role of a member of a group with elections that does not lead."""
 
     replicas: ElectedGroup  # type: ignore[assignment]  # Set once, by `begin`.
 
@@ -91,7 +91,7 @@ class ElectedSlave(SlaveRole):
         self.replicas = self._group
 
     def _end_replication(self) -> None:
-        """Do nothing: the group goes on."""
+        """Do nothing: replication in the group goes on."""
 
     def _master_told(self, master: RegisterBrokerResponse) -> None:
         """Ignore the master that a nameserver names: the group knows its leader."""
@@ -109,7 +109,7 @@ class ElectedSlave(SlaveRole):
         )
 
     def _asking(self, ask: AskMaster) -> AskMaster:
-        """Return a function that also sends the term, in which alone the answer is valid."""
+        """Return `ask` with this member's term added to each request: the leader of another term must refuse it."""
 
         def asked(
             address: str,
@@ -130,7 +130,7 @@ class ElectedSlave(SlaveRole):
         return self._group.running.is_readable
 
     def look_again(self) -> None:
-        """Serve reads if that has become possible, and copy the tables of another leader soon."""
+        """Serve or refuse reads, as is possible now, and wake the job that copies the leader's tables."""
         self.serve_again()
         self.look()
 
@@ -149,7 +149,7 @@ class ElectedRoles:
         self._is_closed = False
 
     def start(self) -> None:
-        """Take part in the group, and follow its elections."""
+        """Start this member of the group, and follow the group's elections."""
         self._group.running.on_change = self._is_changed.set
         self._group.start()
         self._following = self._tasks.spawn(self._follow(), "follow")

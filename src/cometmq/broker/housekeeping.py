@@ -15,7 +15,7 @@ MEMBERS_SECONDS = 10.0  # As often as ClientHousekeepingService.
 
 
 class Housekeeping:
-    """The background job for a broker's periodic work."""
+    """The background job that ends long polls, samples counters, expires clients and locks, and saves tables."""
 
     def __init__(
         self, parts: LastingParts, *, savers: Sequence[Saver], save_seconds: float

@@ -149,7 +149,7 @@ class Feature:
 
 
 def follow_deletions(parts: Parts, features: Sequence[NamesKept]) -> None:
-    """Let a broker's features, offsets, locks and held pulls react to deletions of topics, and of groups with their offsets.
+    """Let features, offsets, locks and held pulls forget deleted topics, and groups deleted with their offsets.
 
     The table of groups forgets deleted topics, and remembered deletions are adapted to the log, now and when it is cut.
     """
@@ -169,7 +169,7 @@ F = TypeVar("F", bound=Feature)
 def asked_by(
     answers: Callable[[F], Answers], make: Callable[[Parts], F]
 ) -> Callable[[Parts], Feature]:
-    """Return a function that creates a feature with its request handlers, so that the feature knows no protocol."""
+    """Return a function that creates a feature by `make` and gives it the request handlers that `answers` returns."""
 
     def make_both(parts: Parts) -> Feature:
         feature = make(parts)

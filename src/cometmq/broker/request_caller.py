@@ -58,7 +58,7 @@ def by_caller(
     work: Callable[[Header, RequestCaller[Result]], Result | Steps[Result | None] | None],
     encode: Callable[[Result], Answer],
 ) -> Handler:
-    """Return a handler of requests that may be held: `work` gets the header and the caller, `encode` what it returned."""
+    """Return a handler of requests that may be held: `work` gets the header and the caller, `encode` the result."""
 
     def handle(command: Command, peer: Peer) -> Outcome:
         request = decode_fields(header, command.fields)

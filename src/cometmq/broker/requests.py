@@ -244,7 +244,7 @@ OF_SLAVES = frozenset(
 
 
 def own_machine_gate(is_slave: Callable[[str], bool]) -> Gate:
-    """Return the gate without access control: it refuses administration from other machines, but not `OF_SLAVES` from slaves.
+    """Return the gate used without access control: other machines may not administrate, slaves may send `OF_SLAVES`.
 
     `is_slave` returns whether an IP counts as that of a slave of the group.
     """

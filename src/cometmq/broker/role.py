@@ -96,7 +96,7 @@ class Ground:
 
 
 class _Hooks:
-    """Lists of callbacks of parts that stay; what a role appends to them is removed when it ends."""
+    """The callback lists of parts that outlive a role; `take_back` removes the callbacks added after its creation."""
 
     def __init__(self, parts: LastingParts) -> None:
         store, topics, counters = parts.store, parts.topics, parts.counters
@@ -127,7 +127,7 @@ class RunningRole:
     """The role of a broker, from `begin` to `end`.
 
     Attributes:
-        replicas: The port for slaves, or the copier of a master's log.
+        replicas: The port for slaves, or the copier of a master's log; of a group that elects its leader, the group.
         features: The features, in the order in which they start.
         sends: Stores the sends of clients, and of code in this process (embedded, proxy).
         parts: The services that the features use.
@@ -160,7 +160,7 @@ class RunningRole:
     # --- begin and end
 
     async def begin(self) -> None:
-        """Create features and replication, start them, and give the server their requests; after an error call `leave` and `end`.
+        """Create and start features and replication, then serve requests; after an error call `leave` and `end`.
 
         Raises:
             CometError, OSError: A part cannot start; the message says why.
@@ -189,7 +189,7 @@ class RunningRole:
         ground.server.dispatcher.serve(table)
 
     def _gauges(self) -> Iterator[Gauge]:
-        """Yield the values of the broker's port for metrics."""
+        """Yield metrics of the broker's ports: connections, refusals and, with TLS, when the certificate expires."""
         server = self.ground.server
         yield Gauge("cometmq_connections", (), len(server.peers))
         yield Gauge(REFUSALS, ("connections",), server.refused)
@@ -217,7 +217,7 @@ class RunningRole:
         await self.registration.close(leaves=self._is_final)
 
     async def end(self) -> None:
-        """Close the features and the side of replication, and remove this role's callbacks."""
+        """Close the features and replication (a group with elections goes on), and remove this role's callbacks."""
         await self._started.aclose()
         await self._serving.aclose()
         self._hooks.take_back()
@@ -227,12 +227,12 @@ class RunningRole:
             self._store.flags.clear(RunningFlag.FENCED)
 
     def _end_replication(self) -> None:
-        """Let the store confirm what it stores without replicas."""
+        """From now on, let the store confirm messages without waiting for replicas."""
         self._store.replica_side.end_serving()
 
     @property
     def tell_nameservers(self) -> Callable[..., Steps[None]]:
-        """Registers topics at the reachable nameservers; gets the seconds to wait for them at most."""
+        """Registers topics; waits for nameservers that accepted the last registration, at most the given seconds."""
         return self._registrar.register
 
     def look(self) -> None:
@@ -241,11 +241,11 @@ class RunningRole:
     # --- what differs between the roles
 
     async def _adapt_tables(self) -> None:
-        """Adapt the tables to this role (in subclasses)."""
+        """Adapt topics, groups and offsets to this role, as far as it needs (in subclasses)."""
         raise NotImplementedError
 
     def _open_replicas(self) -> None:
-        """Create the side of replication, `replicas` (in subclasses)."""
+        """Set `replicas`, this broker's end of replication (in subclasses)."""
         raise NotImplementedError
 
     def _prepare(self, parts: Parts) -> None:
@@ -553,14 +553,14 @@ class SlaveRole(RunningRole):
         return self._settings.is_slave_read
 
     def _known_log(self) -> KnownLog:
-        """Return what is known of the log here, for the tables of the master."""
+        """Return, for the copying of tables, functions that return this log's end and whether a master is connected."""
         return KnownLog(
             end=lambda: self._store.max_offset,
             is_joined=lambda: self.replicas.state().has_master,
         )
 
     def _asking(self, ask: AskMaster) -> AskMaster:
-        """Return the function that sends requests to the master, made from a simple one."""
+        """Return the function that sends requests to the master: `ask`, or in a subclass a wrapper of it."""
         return ask
 
     def _master_address(self) -> str | None:
@@ -585,14 +585,14 @@ class SlaveRole(RunningRole):
     # --- becoming the master
 
     async def check_promotable(self, log_end: int | None, *, is_forced: bool) -> None:
-        """Check that this broker can become the master; waits some seconds for the old one to disappear.
+        """Check that this broker can become the master; waits some seconds for the old master to disappear.
 
         Args:
             log_end: Physical offset up to which this broker must have the log, if known.
             is_forced: Whether to ignore most obstacles, so that messages may be lost; not a missing part before `log_end`.
 
         Raises:
-            RequestError: It cannot.
+            RequestError: It cannot become the master; the remark says why.
         """
         if await _until(lambda: not self.replicas.state().has_master, _GONE_SECONDS):
             self._watch.look()

@@ -54,7 +54,7 @@ class RoleChanges:
         await self.role.leave(is_final=True)
 
     def change(self, wish: RoleChange) -> Steps[RoleChanged]:
-        """Change the role as requested. The change goes on if its caller disconnects.
+        """Change the role; return the new broker id and the log's end. The change goes on if the caller disconnects.
 
         Raises:
             RequestError: Another change is in progress, or this one is not possible or has failed. After a failure the

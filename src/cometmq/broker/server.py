@@ -71,10 +71,10 @@ class Broker:
 
     Attributes:
         port: The port that it listens on, also if the settings say 0.
-        fast_port: The second port, for sends of old clients; 0 if it could not be bound.
+        fast_port: The second port, for old clients; 0 if it could not be bound.
         listen_host: The address of these ports; known after `start`.
         is_own_machine_trusted: Whether peers on this machine may administrate without access control.
-        in_force: The settings, and what is called when a request has changed some.
+        in_force: The current settings, with callbacks for their changes (`on_change`).
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class Broker:
         closing.callback(self._pool.shutdown)
 
     def _log_recovery(self, seconds: float) -> None:
-        """Log what opening the store has found, which took that long."""
+        """Log what was found when the store was opened, and that this took so many seconds."""
         store, found = self._store, self._store.recovery
         stop = "the last stop was clean"
         if not store.was_clean:

@@ -1,7 +1,7 @@
 """Checks settings before a broker opens anything; `-p`, `-m` and `cometmq config check` run them without starting it.
 
-Each check is a function that raises SettingsError or OSError for what would end the start. A start, `-p` and
-`config check` run the same ones, so they cannot disagree.
+Each check is a function that raises SettingsError, StoreError or OSError for what would end the start. A start and
+these commands run the same `CHECKS`; the commands also `MACHINE_CHECKS`, where a start opens the files themselves.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def check_start(settings: BrokerSettings) -> Addresses:
 
 
 def check_unstarted(settings: BrokerSettings) -> Addresses:
-    """Check what `check_start` does, and the folders, which a start would open; `-p` and `-m` call it.
+    """Do what `check_start` does; also check folders, store and users, which a start would open; for `-p` and `-m`.
 
     Raises:
         SettingsError, StoreError, OSError: As `check_start`; or a folder, store or file of users cannot be used.
@@ -79,7 +79,7 @@ def ports_of(settings: BrokerSettings, host: str) -> list[PortClaim]:
 
 
 def is_running(settings: BrokerSettings) -> bool:
-    """Return whether a broker, of CometMQ or RocketMQ, has the store directory of these settings open."""
+    """Return whether a broker (CometMQ or RocketMQ) has the store directory open; False if that cannot be found out."""
     return is_locked(RealDisk(), settings.store_directory)
 
 
@@ -91,7 +91,7 @@ def _check_accounts(settings: BrokerSettings) -> None:
 
 
 def _check_users(settings: BrokerSettings) -> None:
-    """Check the users of Auth 2.0 as a start would, without storing those that it would create."""
+    """Check the users of Auth 2.0 as a start would, without storing the users that a start would create."""
     if settings.is_authentication_enabled:
         from cometmq.access.known_users import known_users
 
@@ -130,7 +130,7 @@ def _check_folders(settings: BrokerSettings) -> None:
 
 
 def _check_store(settings: BrokerSettings) -> None:
-    """Check what a start refuses of the files of a store, such as another file size than the setting, without a change."""
+    """Check a store's files for what a start refuses, such as another size than in the settings; change no file."""
     disk, root, store = RealDisk(), settings.store_directory, settings.store_settings()
     check_kind(disk, root)
     checkpoints = CheckpointFiles(disk, root)

@@ -1,7 +1,7 @@
 """Handlers of one shape: decode what a request asks for, let a service do it, and encode the result.
 
-The service knows no frames. It returns its result at once, or steps (a generator) that return it. So does the function that
-encodes the result: `empty`, `as_is`, `header_of`, or what `body_of` and `body_elsewhere` return.
+The service knows no frames. It returns its result at once, or steps (a generator) that return it. So may the function
+that encodes the result: `empty`, `as_is`, `header_of`, or what `body_of` and `body_elsewhere` return.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def body_of(encode: Callable[[Result], bytes]) -> Callable[[Result], Answer]:
 
 
 def body_elsewhere(encode: Callable[[Result], bytes]) -> Callable[[Result], Steps[Answer]]:
-    """Return a function as `body_of`, which encodes in a thread, because the result may be large."""
+    """Return a function like that of `body_of`, but it encodes in a thread, because the result may be large."""
 
     def encoded(result: Result) -> Steps[Answer]:
         return Answer(body=(yield from elsewhere(lambda: encode(result))))
@@ -66,7 +66,7 @@ def by_fields(
     work: Callable[[Header], Any],
     encode: Callable[[Any], Outcome] = empty,
 ) -> Handler:
-    """Return a handler of requests with header fields: `work` gets the header, `encode` what it returned."""
+    """Return a handler of requests with header fields: `work` gets the header, `encode` the result of `work`."""
 
     def handle(command: Command, _peer: Peer) -> Outcome:
         result: Any = work(decode_fields(header, command[6]))
@@ -94,7 +94,7 @@ def by_body(
     work: Callable[[Body], Any],
     encode: Callable[[Any], Outcome] = empty,
 ) -> Handler:
-    """Return a handler of requests with a body: `work` gets the decoded body, `encode` what it returned."""
+    """Return a handler of requests with a body: `work` gets the decoded body, `encode` the result of `work`."""
 
     def handle(command: Command, _peer: Peer) -> Outcome:
         return at_once_or_later(work(decode(command[7])), encode)
@@ -111,7 +111,7 @@ def by_code(
     work: Callable[[], Result], encode: Callable[[Result], Outcome] = ...
 ) -> Handler: ...
 def by_code(work: Callable[[], Any], encode: Callable[[Any], Outcome] = empty) -> Handler:
-    """Return a handler of requests that say everything with their code: `encode` gets what `work` returned."""
+    """Return a handler of requests whose fields and body do not matter: `encode` gets the result of `work`."""
 
     def handle(_command: Command, _peer: Peer) -> Outcome:
         return at_once_or_later(work(), encode)
@@ -122,7 +122,7 @@ def by_code(work: Callable[[], Any], encode: Callable[[Any], Outcome] = empty) -
 def at_once_or_later(
     result: Result | Steps[Result], encode: Callable[[Result], Outcome]
 ) -> Outcome:
-    """Return what `encode` makes of a result, or, if that is steps, steps that return it."""
+    """Return what `encode` makes of a result; if that is still to come (steps), return steps that encode it then."""
     some: Any = result
     return _later(some, encode) if some.__class__ is GeneratorType else encode(some)
 

@@ -53,7 +53,7 @@ _SIGNING = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN})
 
 
 def audited(handler: "AskedHandler") -> "AskedHandler":
-    """Return a handler that does the same, and writes an audit line when its request has ended."""
+    """Return a handler that does the same, and usually writes an audit line when its request has ended."""
 
     def audit(command: Command, peer: "Peer", asker: Asker) -> "Outcome":
         try:

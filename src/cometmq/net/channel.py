@@ -318,7 +318,7 @@ class Channel(asyncio.Protocol):
 
     @property
     def takes_pipelined(self) -> bool:
-        """Whether `send_pipelined` may be called; not on a closed channel or a signing one, which signs each."""
+        """Whether `send_pipelined` may be called: the channel is not closed and does not sign requests."""
         return self._signer is None and not self.is_closed
 
     def send_pipelined(

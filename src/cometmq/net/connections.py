@@ -64,7 +64,7 @@ class ServedProtocol(asyncio.Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is in work, so that only a much less crowded address may replace it; by default False."""
+        """Whether a request is in progress, which protects the connection from most newcomers; by default False."""
         return False
 
     def abort(self) -> None:
@@ -202,7 +202,7 @@ class Connections:
             del self._of_network[network]
 
     def look(self) -> None:
-        """Update since when each connection is silent, to the precision of these calls: a read only sets a flag."""
+        """Note for each connection that has sent bytes since the last call that its silence begins now."""
         now = self._clock.monotonic()
         for protocol, connection in self._open.items():
             if protocol.has_read:
@@ -218,7 +218,7 @@ class Connections:
         return [(each, limit) for each, limit in limits if now - each.silent_since >= limit]
 
     def _make_room(self, newcomer: OpenConnection) -> bool:
-        """If the newcomer may replace a silent connection of the most crowded address, close that; return if it may."""
+        """Close a silent connection of the most crowded address if a newcomer may replace it; return whether it may."""
         connection = self._longest_silent()
         if connection is None:
             return False

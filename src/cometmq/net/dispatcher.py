@@ -63,7 +63,7 @@ class Dispatcher:
         intake: Fast path that accepts requests as bytes before they are decoded; None if there is none.
         refused: Number of requests that were refused because too many of their connection, or of all, were waiting.
         now: Returns monotonic seconds; the read batch sets it to that of its clock.
-        ends: Time (`now`) from which on `handle` puts requests of single handlers back; the read batch sets it.
+        ends: Time (`now`) after which `handle` leaves requests without a batch handler to a later read batch.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Dispatcher:
         Args:
             table: The requests with their handlers.
             world: Timers and threads for handlers that wait; None: those of the running loop.
-            on_answered: Called for each answer that a single handler returns; batch handlers count theirs themselves.
+            on_answered: Called for each answer of a handler of single requests; batch handlers count theirs themselves.
         """
         self.now: Callable[[], float] = monotonic
         self.ends = inf
@@ -159,10 +159,10 @@ class Dispatcher:
         peer: "Peer",
         gathered: dict[BatchHandler, list[Read]],
     ) -> bool:
-        """Run a peer's single handlers, deliver answers, add other requests to `gathered`; return if any were added.
+        """Handle a peer's answers and its requests without a batch handler; add the others to `gathered`, if any.
 
-        If, before a single handler, the peer has stopped reading or time is up, the peer gets this request and the rest
-        back.
+        Return whether there were any others. If the peer has stopped reading or time is up before a request without a
+        batch handler, the peer gets this request and the rest back.
         """
         batches, handlers, now = self._batches, self._handlers, self.now()
         of_peer: dict[BatchHandler, list[RawCommand]] = {}
@@ -282,7 +282,7 @@ class Dispatcher:
         run.begin(wait)
 
     async def close(self) -> None:
-        """Stop the requests that wait for something, without answers; wait for work of theirs in threads."""
+        """Stop the requests that wait for something, without answers; wait until their work in threads has ended."""
         waiting, self._waiting = self._waiting, set()
         stopped = [asyncio.get_running_loop().create_future() for _ in waiting]
         for run, end in zip(waiting, stopped, strict=True):

@@ -1,7 +1,7 @@
 """Limit on the memory held for connections, for incomplete frames and for unread answers.
 
 Each kind has one limit for the sum of all connections of a server. Above it, connections are closed until at most
-three quarters are held: first those with the largest product of bytes and seconds since these began or last fell.
+three quarters are held: first those with the largest product of held bytes and seconds in which these did not fall.
 """
 
 import logging
@@ -81,7 +81,7 @@ class HeldBytes:
             self._close_some()
 
     def __bool__(self) -> bool:
-        """Whether any connection holds bytes."""
+        """Whether bytes are held for any connection."""
         return bool(self._held)
 
     def close_late(self, seconds: float, is_late: "Callable[[Peer], bool]") -> None:

@@ -80,7 +80,7 @@ class BeatTimers:
 
 
 async def beat_sleep(seconds: float) -> None:
-    """Sleep with a timer of `beat_later`."""
+    """Sleep for `seconds` by a timer of `beat_later`."""
     await beat_wait(asyncio.Event(), seconds)
 
 

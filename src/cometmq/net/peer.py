@@ -65,7 +65,7 @@ LOST: Event = CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED
 class Peer(PeerEnd, ServedProtocol):
     """A client, broker or tool that connected to this server.
 
-    `PeerEnd.data_received`, of the base class, gets received bytes first; it calls `read_more` if others wait.
+    `PeerEnd.data_received`, of the base class, gets received bytes first; it calls `read_more` if earlier ones wait.
 
     Attributes:
         address: "ip:port" of the peer, IPv6 in brackets.
@@ -198,7 +198,7 @@ class Peer(PeerEnd, ServedProtocol):
         self._backlog = commands + self._backlog
 
     def _new_requests(self, taken_max: int) -> list[RawCommand] | None:
-        """Decode waiting bytes into requests, usually at most 128 KiB, after offering some to the fast path."""
+        """Offer waiting bytes to the fast path and decode others, usually at most 128 KiB; None: nothing is left."""
         if self._joined:
             data, self._joined = self._joined, b""
             self._turn.gone(len(data) - self._joined_at)
@@ -214,7 +214,7 @@ class Peer(PeerEnd, ServedProtocol):
         return self._split(data, 0, taken_max)
 
     def _split(self, data: bytes, position: int, taken_max: int) -> list[RawCommand] | None:
-        """Offer up to `taken_max` requests to the fast path; if it takes fewer, decode others. None: none is left."""
+        """Offer up to `taken_max` requests to the fast path; if it accepts fewer, decode others; None: nothing left."""
         intake = self.dispatcher.intake
         if data and taken_max and intake is not None:
             before = intake.count
@@ -441,6 +441,7 @@ class Peer(PeerEnd, ServedProtocol):
         Raises:
             RequestTimeout: No answer within `timeout_ms`.
             ConnectionLost: The connection was lost, or is closing.
+            CodecError: The answer cannot be decoded.
         """
         if self.state >= CLOSING:
             raise ConnectionLost(f"{self.address} closed the connection")

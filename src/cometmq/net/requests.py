@@ -118,7 +118,7 @@ class Intake(Protocol):
         ...
 
     def take_reads(self, turn: TurnReads["Peer"], count_max: int, size_min: int, /) -> None:
-        """Accept sends of peers that delivered one each, up to the first one with anything else or no `sends_alone`.
+        """Accept sends of peers that delivered one each; stop at a peer with anything else or without `sends_alone`.
 
         Accepts at most `count_max`, and none once fewer than `size_min` bytes wait.
         """
@@ -213,7 +213,7 @@ class RequestRule:
 
 
 class GateRefusal(RequestError):
-    """A request that a gate refuses.
+    """The error for a request that a gate refuses.
 
     Attributes:
         user: Name of the sender; None if unknown.
@@ -234,7 +234,7 @@ class Gate(Protocol):
         ...
 
     def check(self, rule: RequestRule, request: Command | RawCommand, peer: "Peer") -> Asker:
-        """Return the sender of a request, whose rights apply; raise GateRefusal or CodecError."""
+        """Return the sender of an allowed request; raise GateRefusal for others, CodecError if it cannot be decoded."""
         ...
 
 
@@ -260,7 +260,7 @@ class ByteGate(Protocol):
     def may_send(
         self, rules: Sequence[RequestRule], topic: bytes, signer: KnownSigner, peer: "Peer"
     ) -> bool:
-        """Return whether a signer surely may send to a topic under all of the rules; if so, cache that in it."""
+        """Return whether a signer surely may send to a topic under all of the rules; if so, note that in `signer`."""
         ...
 
 
@@ -299,7 +299,7 @@ class RequestTable:
 
     Attributes:
         rules: Rules by request code.
-        handlers: Single handlers by code, wrapped in a gate check if needed.
+        handlers: Handlers of single requests by code, wrapped in a gate check if needed.
         batches: Batch handlers by code, likewise.
         intake: Fast path of a batch handler; None if none has one, or the gate's checks exclude its use.
     """
@@ -433,7 +433,7 @@ class _GatedBatch:
 
 
 class _GatedIntake:
-    """An intake of compiled requests, of which it leaves those that a gate does not allow to the slow path."""
+    """A fast path that accepts only what a gate surely allows; the slow path decodes the rest and asks the gate."""
 
     def __init__(self, intake: Intake, rules: list[RequestRule], gate: ByteGate) -> None:
         self.judged = self.codes = intake.judged
@@ -449,10 +449,10 @@ class _GatedIntake:
         return self._intake.count
 
     def take_reads(self, _turn: TurnReads["Peer"], _count_max: int, _size_min: int) -> None:
-        """Decline all reads, because each peer must be checked with its own signer."""
+        """Accept nothing, because each peer must be checked with its own signer, as `take` does."""
 
     def answer_ahead(self, _data: bytes, _write: Write) -> int:
-        """Decline all reads, because the gate checks these requests only as decoded commands."""
+        """Answer nothing and return 0, because the gate checks these requests only as decoded commands."""
         return 0
 
     def take(
@@ -463,7 +463,7 @@ class _GatedIntake:
         count_max: int,
         _signer: KnownSigner | None = None,
     ) -> int:
-        """Accept requests signed by the connection's known user; ask the gate about topics not yet allowed."""
+        """Accept requests signed by the connection's known user to allowed topics; return the position after them."""
         signer = self._gate.signer_of(peer)
         if signer is None:
             return position
@@ -527,7 +527,7 @@ def group(field: str, *actions: Action) -> Finder:
 
 
 def cluster(*actions: Action) -> Finder:
-    """Return a finder that always finds the whole cluster."""
+    """Return a finder of an access to the whole cluster, whatever the request names."""
     access = Access(Resource.CLUSTER, ANY_NAME, frozenset(actions))
     return Finder(
         said("cluster", "", actions), lambda _fields, _body: (access,), access.actions
@@ -535,14 +535,14 @@ def cluster(*actions: Action) -> Finder:
 
 
 def all_topics(*actions: Action) -> Finder:
-    """Return a finder that always finds an access to all topics."""
+    """Return a finder of an access to all topics, whatever the request names."""
     access = Access(Resource.TOPIC, ANY_NAME, frozenset(actions))
     words = said("every topic", "", actions)
     return Finder(words, lambda _fields, _body: (access,), access.actions)
 
 
 def named_or_cluster(named: Finder, *actions: Action) -> Finder:
-    """Return a finder for what `named` finds, or for the whole cluster if it finds nothing."""
+    """Return a `Finder` of the resources that a request touches: those that `named` finds, else the whole cluster."""
     whole = cluster(*actions)
 
     def find(fields: Mapping[str, str], body: bytes) -> Iterable[Access]:

@@ -28,7 +28,7 @@ class Server(Door):
         bad_frames: Number of frames refused since the start.
         half_frames: Limit on the buffered bytes of incomplete frames.
         unread_answers: Limit on the bytes of unsent answers, and of decoded requests of the same peers that wait.
-        strangers: Limits unknown users; None without access control.
+        strangers: May refuse frames over 64 KiB of peers that have not signed; None without access control.
     """
 
     def __init__(

@@ -63,7 +63,7 @@ class SocketWriter:
         return False
 
     def write_pieces_now(self, pieces: list[bytes | memoryview], size: int) -> bool:
-        """Write the pieces, `size` bytes in total, as `write_now` does; they are joined only if there is a rest."""
+        """Do what `write_now` does with pieces of `size` bytes in total; they are joined only if there is a rest."""
         sent = 0
         if self.fd >= 0 and not (self._is_behind and self._has_unsent()):  # As `is_direct`.
             try:

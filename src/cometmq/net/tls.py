@@ -244,7 +244,7 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 class ServerTls:
-    """TLS of a server port.
+    """The kinds of connections that a server port accepts, and the certificate that it shows.
 
     Attributes:
         mode: Kinds of connections that the port accepts.

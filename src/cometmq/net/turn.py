@@ -75,7 +75,7 @@ class Turn(TurnReads["Peer"]):
             self.begin_soon()
 
     def begin_soon(self) -> None:
-        """Schedule the batch for the next loop iteration."""
+        """Schedule the read batch for the next loop iteration."""
         self.is_due = True
         asyncio.get_running_loop().call_soon(self._begin)
 
@@ -111,7 +111,7 @@ class Turn(TurnReads["Peer"]):
             peer.flush()
 
     def take_alone(self) -> None:
-        """Handle the last read now, as recent batches had one each; a large one, or the rest of a slow one, waits."""
+        """Handle the last read now, as recent batches had one each; large reads and the rest of slow ones must wait."""
         self.lone_reads -= 1
         if self.size > SMALL_TURN:
             self.lone_reads = 0
@@ -197,7 +197,7 @@ class Turn(TurnReads["Peer"]):
         return now
 
     def _handle(self, waiting: "deque[Peer]", count_max: int) -> int:
-        """Handle up to about `count_max` requests together, in shares; return their number, with those put back."""
+        """Handle up to about `count_max` requests together, in shares; return their number, counting those put back."""
         self._is_cut = False
         reads, count = self._gather(waiting, count_max)
         if not reads:
@@ -211,12 +211,12 @@ class Turn(TurnReads["Peer"]):
         return count
 
     def _handle_reads(self, reads: list[Read], seconds: float) -> None:
-        """Handle reads, but begin no single handlers after some seconds, nor once connections were closed (`cut`)."""
+        """Handle reads; after some seconds, or after `cut`, leave requests without a batch handler to a later batch."""
         self._dispatcher.ends = -inf if self._is_cut else self._clock.monotonic() + seconds
         self._dispatcher.handle(reads)
 
     def _gather(self, waiting: "deque[Peer]", count_max: int) -> tuple[list[Read], int]:
-        """Offer requests to the fast path; return the reads, with what it did not take, and the number of requests."""
+        """Offer waiting requests to the fast path; return the others by connection, and about the number of both."""
         few = len(waiting) <= FEW
         # If requests are slow, no connection gets many before the others get one.
         least_share = SHARE_MIN if count_max == COUNT_MAX else 1

@@ -33,7 +33,7 @@ BEAT_SECONDS_MAX = QUIET_SECONDS / 2
 
 
 class LoopDeadlock(RuntimeError):
-    """All tasks wait and no timer is set (or, on a loop that leaps, for long only beats): it would wait forever."""
+    """Error of a loop that would wait forever: all tasks wait, without a timer (with leaps: for long only beats)."""
 
 
 class _PassingSelector(selectors.DefaultSelector):
@@ -66,11 +66,11 @@ class VirtualClock:
         return self._start_ms + int((self._seconds - _START_SECONDS) * 1000)
 
     def monotonic(self) -> float:
-        """Return seconds that never decrease, without leaps."""
+        """Return seconds that never decrease; idle time that was skipped does not count."""
         return self._seconds - self._leapt
 
     def all_seconds(self) -> float:
-        """Return seconds that never decrease, including leaps."""
+        """Return seconds that never decrease; idle time that was skipped counts."""
         return self._seconds
 
     def turn(self, seconds: float) -> None:
@@ -84,7 +84,7 @@ class VirtualClock:
 
 
 class Beat:
-    """A timer by the monotonic clock for periodic work (see the module)."""
+    """A timer of the monotonic clock for periodic work; a virtual loop may skip idle time despite it."""
 
     __slots__ = ("call", "due")
 
@@ -121,7 +121,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.executor_seconds = 0.0
 
     def time(self) -> float:
-        """Return seconds that never decrease, including leaps."""
+        """Return seconds that never decrease; idle time that was skipped counts."""
         return self.clock.all_seconds()
 
     def run_forever(self) -> None:
@@ -132,7 +132,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
-        """Call back at a time of `time`; a leap never passes such a timer."""
+        """Call back at `when`, a time as `time` returns it; a leap never passes such a timer."""
         self.not_quiet()
         return super().call_at(when, self._call_timer, callback, *args, context=context)
 
@@ -154,7 +154,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._quiet_since = self.clock.monotonic()
 
     def _let_pass(self, timeout: float | None) -> None:
-        """Advance to the next beat or the end of `timeout`, whichever is earlier; or leap to the latter, over beats."""
+        """Advance to the next beat or the end of `timeout`, whichever is first, or leap to the latter over beats.
+
+        Raises LoopDeadlock if neither is to come or, with leaps, if there have been only beats for long.
+        """
         clock, beats = self.clock, self._beats
         while beats and beats[0][2].call is None:
             heapq.heappop(beats)

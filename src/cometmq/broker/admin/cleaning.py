@@ -25,7 +25,7 @@ _LOOK_SECONDS = 0.1  # Longest delay before a round that is due or requested.
 
 
 class Cleaning(Feature):
-    """The feature that runs the store's cleaner."""
+    """The feature that deletes expired files and applies `retention.*` limits, in the background and at requests."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

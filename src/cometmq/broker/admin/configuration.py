@@ -23,10 +23,10 @@ _READ_AHEAD_BY_MODE = {"0": True, "1": False}
 
 
 class Configuration:
-    """The settings as administrators see them.
+    """The running broker's settings, for administrators' requests that read, change or save them.
 
     Attributes:
-        version: Increases with each change made by this object.
+        version: Version of the settings; increases with each change made by this object.
     """
 
     def __init__(self, parts: Parts) -> None:

@@ -139,8 +139,8 @@ class GroupComparison:
     def least_of_all(self, request: CorrectionOffsetRequest) -> dict[int, int]:
         """Return by queue id the smallest committed offset of groups in a topic, except the request's `filter_groups`.
 
-        For this, offsets before a queue's first message do not count; queues without an offset that counts are missing.
-        For a queue in which the compared group has an offset less than that, the value is `AHEAD_OF_ALL`.
+        Offsets before a queue's first message are ignored; queues without any other offset are missing. If the compared
+        group's offset in a queue is less than the result, the result is `AHEAD_OF_ALL` instead.
         """
         left_out = set((request.filter_groups or "").split(","))
         smallest: dict[int, int] = {}
@@ -162,10 +162,10 @@ class GroupComparison:
                 yield queue_id, offset
 
     def copy(self, request: CloneOffsetsRequest) -> None:
-        """Replace another group's offsets by those of a group, if it has any, in one topic or in all of its topics.
+        """Copy the source group's offsets in one topic, or in all its topics, over those of the destination group.
 
-        Deleted topics are skipped; so are those to which the source group's members, if any with subscriptions are
-        connected, do not subscribe, unless the request says that they are offline.
+        Deleted topics are skipped. Unless the request says that the source group is offline, so are topics to which its
+        members do not subscribe, if any members with subscriptions are connected.
         """
         check_group_of_clients(request.dest_group)
         topic = (request.topic or "").strip()

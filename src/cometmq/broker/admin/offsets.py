@@ -161,7 +161,7 @@ class CommittedOffsets:
 
 
 class QueueOffsets:
-    """The first and last offsets of queues, and offsets by time."""
+    """The min and max offsets of queues, their oldest store time, and offsets by time."""
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store

@@ -19,8 +19,8 @@ class StaticTopics(Feature):
         """Check for mappings that a Java broker left.
 
         Raises:
-            SettingsError: There are some.
-            CodecError: Neither their file nor its .bak can be decoded.
+            SettingsError: The file has mappings.
+            CodecError: Neither the file nor its .bak can be decoded.
         """
         topics = self._file.load(_mapped_topics)
         if topics:

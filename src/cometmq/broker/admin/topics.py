@@ -177,7 +177,7 @@ class TopicAdministration:
 def delete_topics(
     names: Iterable[str], what: str, topics: Topics, store: MessageStore
 ) -> tuple[list[Future[Any]], RequestError | None]:
-    """Delete topics and their queues; return the saves to wait for, and an error about `what` if files remain.
+    """Delete topics and their queues; return the saves to wait for, and, if files remain, an error about `what`.
 
     Raises StoreBusy if the log is being truncated; nothing is changed then.
     """

@@ -42,7 +42,7 @@ class DeliveredOffsets:
     def save(self) -> Steps[bool]:
         """Save the current offsets after all deliveries are flushed, and committed in a group with elections.
 
-        Return whether the offsets are saved and unchanged.
+        Return whether the current offsets are saved; False also if deliveries could not be flushed or committed.
 
         Raises:
             OSError: The file could not be written; nothing counts as saved.

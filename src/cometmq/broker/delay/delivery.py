@@ -220,7 +220,7 @@ class DelayedDelivery:
         self.on_delivered()
 
     def _read_due(self, level: DelayLevel, offset: int) -> DueOfLevel:
-        """Read the due messages at the head of a level's queue, at most a batch. Called in the pool."""
+        """Return the due messages at the head of a level's queue, at most a batch. Called in the pool."""
         store = self._parts.store
         queue = store.queue(SCHEDULE_TOPIC, level.number - 1)
         assert queue is not None
@@ -246,7 +246,7 @@ class DelayedDelivery:
         return found
 
     def _message(self, record: Record) -> InnerMessage | None:
-        """Return the message for its own topic, or None if it cannot be delivered."""
+        """Return a delayed message as it will be stored in its own topic, or None if it cannot be delivered."""
         try:
             properties = record.properties()
         except CodecError as error:

@@ -48,7 +48,7 @@ class DelayLevelTable:
     def place(
         self, level: int, topic: str, queue_id: int, properties: dict[str, str]
     ) -> tuple[TopicConfig, int, dict[str, str]]:
-        """Return topic and queue where a message waits, and its properties with the destination, without timer ones.
+        """Return topic and queue where a message waits, and its properties: with the destination, without a timer's.
 
         Levels count from 1; a level above the last one means the last. `topic` and `queue_id` are the destination.
         """

@@ -1,7 +1,7 @@
 """Writes the broker's own messages: retries, due delays, transaction marks, dead letters.
 
 The messages of one put are appended to the log together, without waiting for a flush; with SYNC_FLUSH, consumers see
-them only after it. `durable` waits until they are confirmed.
+them only after the flush. `durable` waits until they are confirmed.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -93,7 +93,7 @@ def is_of_deleted_topic(record: Record, properties: Mapping[str, str], topics: T
 
 
 def not_delivered(store: MessageStore, records: Sequence[Record]) -> Steps[list[Record]]:
-    """Return those of these waiting messages of which no later copy is found in their destination topic.
+    """Return the waiting messages of which no later copy is found in their destination topic.
 
     A promoted slave knows its master's progress with a delay of some seconds, so some may have been delivered. The index
     finds a copy by its unique key, among the newest 32 with it; a message without unique key or destination is returned.
@@ -144,8 +144,8 @@ def real_place(
 ) -> tuple[TopicConfig, int] | None:
     """Return topic and queue id for which a message waits; None, with a log line, if it cannot be delivered.
 
-    Follows RocketMQ: a topic that this broker does not know gets the message all the same, and has it once the topic is
-    created. Whether the topic was deleted is not checked.
+    Follows RocketMQ: a message for a topic that this broker does not have is stored all the same, and can be consumed
+    once the topic is created. Whether the topic was deleted is not checked.
     """
     name, queue = properties.get(keys_of.REAL_TOPIC, ""), properties.get(keys_of.REAL_QID, "")
     # A store may hold messages that clients sent to the timer's topic before brokers refused that.

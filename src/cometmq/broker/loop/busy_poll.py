@@ -17,7 +17,7 @@ SLEEPS_AFTER_VAIN_MAX = 256
 
 
 class BusyPoll:
-    """The decision to keep the loop awake; the loop does other work as usual meanwhile."""
+    """Decides whether to keep the loop awake; the loop does other work as usual meanwhile."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._loop = loop
@@ -28,7 +28,7 @@ class BusyPoll:
         self._after_vain = SLEEPS_AFTER_VAIN
 
     def begin(self) -> None:
-        """Start to poll, because a lone producer was answered; skip that 4 to 256 times after a poll in vain."""
+        """Start to poll, as a lone producer was answered; after a poll in vain, skip the next 4 to 256 calls."""
         if self._sleeps_left:
             self._sleeps_left -= 1
         elif self._next_poll is None:

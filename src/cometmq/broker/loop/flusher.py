@@ -2,8 +2,8 @@
 
 The store decides what is due and when messages count as durable; this module provides two threads, for flushes and
 for files and checkpoints. With SYNC_FLUSH producers wait for the flush, and switching to a thread and back takes
-longer than a fast disk does. So the loop flushes itself, once for all reads of one iteration, as long as flushes are quick.
-After a slow one the thread does the next 2 to 64 (docs/design/0004).
+longer than a flush to a fast disk. So the event loop does the flush, once for all reads of one iteration, as long as
+flushes are quick. After a slow one the thread does the next 2 to 64 (docs/design/0004).
 """
 
 import asyncio

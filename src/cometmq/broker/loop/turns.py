@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class _Piece(NamedTuple):
-    """Work that waits for its turn; `done` continues its steps."""
+    """Long work that waits for a later loop iteration; `done` continues its steps."""
 
     size: int
     done: Done

@@ -45,7 +45,7 @@ class _Told:
     Attributes:
         says: Its model and subscriptions as text, in a fixed order.
         since: Time of its first heartbeat for the group on this connection, monotonic seconds.
-        part: What it said; `says` was made of it.
+        part: The part of the heartbeat from which `says` was made.
     """
 
     client_id: str
@@ -88,7 +88,7 @@ class _Seen:
 
 
 class Guards(Feature):
-    """The feature that compares the members of each group."""
+    """The feature that finds members of a group with different subscriptions or the same client id."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -230,7 +230,7 @@ def _name(client: Client) -> str:
 
 
 def _text(model: str, subscriptions: tuple[Subscription, ...]) -> str:
-    """Format the message model and subscriptions of a member, without retry topics; equal for equal ones."""
+    """Format the message model and subscriptions of a member, without retry topics; equal ones give equal texts."""
     wishes = sorted(
         f"{each.topic}: {_wish(each)}"
         for each in subscriptions

@@ -43,7 +43,7 @@ class Heartbeats:
     """Enters the groups and subscriptions of a client's heartbeats into the tables of members."""
 
     def __init__(self, parts: Parts, *, announce: Callable[[float], Steps[None]]) -> None:
-        """`announce` registers topics at the reachable nameservers, and waits at most so many seconds for them."""
+        """`announce` registers topics; waits for the reachable nameservers, at most the given number of seconds."""
         self._members = parts.members
         self._groups = parts.groups
         self._topics = parts.topics
@@ -107,7 +107,7 @@ class Heartbeats:
 
 
 def _check_names(heartbeat: Heartbeat) -> None:
-    """Refuse names that are too long, and too many groups."""
+    """Raise RequestError if there are too many groups, or the client id or the name of a group or topic is too long."""
     count = len(heartbeat.consumers) + len(heartbeat.producers)
     if count > HEARTBEAT_GROUPS_MAX:
         raise RequestError(

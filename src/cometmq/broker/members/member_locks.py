@@ -56,7 +56,7 @@ class MemberLocks:
         return result if saving is None else _when_saved(result, saving)
 
     def unlock(self, request: LockRequest) -> None:
-        """Release those locks on these queues that the client holds for its group."""
+        """Release the locks of the requested queues, as far as the client holds them for its group."""
         self._parts.locks.unlock(
             request.queues, group=request.group, client_id=request.client_id
         )

@@ -38,7 +38,7 @@ class ClientHandler:
     """Handles heartbeats and leaving of clients, queue locks, and requests for lists of clients."""
 
     def __init__(self, parts: Parts, *, announce: Callable[[float], Steps[None]]) -> None:
-        """`announce` registers topics at the reachable nameservers, and waits at most so many seconds for them."""
+        """`announce` registers topics; waits for the reachable nameservers, at most the given number of seconds."""
         self._members, self._clock = parts.members, parts.clock
         self._heartbeats, self._locks = Heartbeats(parts, announce=announce), MemberLocks(parts)
         connections = ClientConnections(parts)
@@ -68,7 +68,7 @@ class ClientHandler:
         }
 
     def _heartbeat(self, command: Command, peer: Peer, asker: Asker) -> Outcome:
-        """Register a client in its groups, except missing ones that are not created; return an error if one is refused."""
+        """Register a client in its groups, except missing ones that are not created; answer why if one is refused."""
         heartbeat = decode_heartbeat(command.body)
         client = Client(
             heartbeat.client_id,

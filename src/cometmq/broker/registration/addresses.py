@@ -48,7 +48,7 @@ class Addresses(NamedTuple):
     Attributes:
         told_ip: The IP that it registers.
         listen_host: The host that it listens on.
-        container: The container because of whose network it listens on all addresses; None if settings decided.
+        container: The container because of whose network it listens on all addresses; None otherwise.
     """
 
     told_ip: str
@@ -144,7 +144,8 @@ def _is_here(ip: str) -> bool:
 def _own_ip(ip: str) -> str:
     """Return `ip`, or if it means "every address", the one from which this host sends to the Internet.
 
-    Without a route there, as in an internal network of containers, this is the first address besides loopback.
+    Without a route there, as in an internal network of containers, this is the first IPv4 address besides loopback, or
+    loopback if there is none.
     """
     if not ip_address(ip).is_unspecified:
         return ip

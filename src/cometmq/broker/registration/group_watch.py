@@ -5,9 +5,10 @@ success (RouteInfoManager of RocketMQ 5.x). So each nameserver is asked for the 
 master at the start and after each registration of all topics, by a slave about each second while it has no master.
 A nameserver of CometMQ usually also closes the connection of a broker that has lost its place.
 
-A master stops accepting messages when a nameserver's answer has another broker in its place, unless the last answer of
-some other nameserver has this one: consumers read from the other one. A nameserver that does not answer counts for neither. A slave without a master registers again soon after a
-nameserver lists a new one; the answer has its HA port.
+A master stops accepting messages when a nameserver's answer names another broker as the master, because consumers
+read from that one, unless the last answer of any other nameserver names this broker. A nameserver that does not answer
+counts for neither. A slave without a master registers again soon after a nameserver lists a new one; the answer has
+its HA port.
 """
 
 import logging
@@ -108,7 +109,7 @@ class GroupWatch:
             machine.wake()
 
     def other_master(self) -> tuple[str, str] | None:
-        """Return another broker that is the master in a nameserver's last answer, and that nameserver, or None."""
+        """Return another broker that a nameserver's last answer names as the master, and the nameserver, or None."""
         own = self._identity.broker_addr
         for nameserver, master in self._masters.items():
             if master not in (None, own):
@@ -116,7 +117,7 @@ class GroupWatch:
         return None
 
     def registered(self, nameserver: str) -> None:
-        """Wake the job that asks a nameserver for the group's members: a registration there has succeeded or failed."""
+        """Wake the job that asks a nameserver for the group's members, after a registration of all topics there."""
         if nameserver in self._machines:
             self._machines[nameserver].wake()
 
@@ -156,7 +157,7 @@ class GroupWatch:
         return answer
 
     def _unable(self, nameserver: str) -> float:
-        """Continue with a nameserver that cannot list members: a slave registers repeatedly to learn of its master."""
+        """Return the pause for a nameserver that cannot list members; a slave registers there to learn its master."""
         if self._fence is not None:
             return NEVER
         self._register_at(nameserver)
@@ -175,9 +176,10 @@ class GroupWatch:
             self._fence.close(master, nameserver)
 
     def _forget(self, nameserver: str) -> None:
-        """Ignore the last answer of a nameserver that does not answer now; it may have gone for good.
+        """Forget the last answer of a nameserver that does not answer now; it may have gone for good.
 
-        An old answer must neither keep this master from seeing that all others have a rival, nor a slave from its promotion.
+        If then another names a rival of this master and none names this broker, it stops accepting messages. For a
+        slave, an old answer must not prevent its promotion.
         """
         self._masters[nameserver] = None
         rival = self.other_master()

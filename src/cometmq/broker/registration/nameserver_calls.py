@@ -10,7 +10,7 @@ from cometmq.broker.tables.client_peer import PeerAnswer
 
 
 class NameserverCalls(Protocol):
-    """Connections to nameservers, for coroutines."""
+    """Sends requests to nameservers, for coroutines."""
 
     async def call(
         self, address: str, code: int, fields: dict[str, str], body: bytes, *, timeout_ms: int
@@ -20,7 +20,7 @@ class NameserverCalls(Protocol):
 
 
 class AskNameservers(Protocol):
-    """Connections to nameservers, for background jobs: the answer comes by a callback."""
+    """Sends requests to nameservers, for background jobs: the answer comes by a callback."""
 
     def __call__(
         self,

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class RegisteredTopics:
-    """The registered view of the topics; topics.json is unchanged."""
+    """The topics as this broker registers them, with restricted permissions; topics.json is not changed by this."""
 
     def __init__(
         self, topics: Topics, store: MessageStore, clock: Clock, settings: BrokerSettings

@@ -5,9 +5,9 @@ a registration are sent together in the next round. A lost nameserver is retried
 broker, or soon will.
 
 While there are few topics, each registration has all of them. Of many, up to 200 changed ones are usually registered
-one by one (REGISTER_TOPIC_IN_NAMESRV 217, as Java does with enableSingleTopicRegister). All that fit into a frame are
-sent again within two periods; a large body is encoded in a thread. Follows BrokerController.registerBrokerAll and
-BrokerOuterAPI of RocketMQ 5.3.3.
+one by one (REGISTER_TOPIC_IN_NAMESRV 217, as Java does with enableSingleTopicRegister). All topics that fit into a
+frame are sent again within two periods; a large body is encoded in a thread. Follows BrokerController.registerBrokerAll
+and BrokerOuterAPI of RocketMQ 5.3.3.
 """
 
 import logging
@@ -85,7 +85,7 @@ class RegistrarSettings:
 
 
 class KeepMachine(Protocol):
-    """Runs a background job (`steps.on_loop.Machines.keep`)."""
+    """Starts background jobs, as `steps.on_loop.Machines.keep` does."""
 
     def __call__(self, name: str, step: Callable[[], Steps[float]]) -> KeptMachine:
         """Start the job and return it, so that it can be woken."""
@@ -93,7 +93,7 @@ class KeepMachine(Protocol):
 
 
 class Registrar:
-    """The broker's side of registration.
+    """The registration of a broker's topics at its nameservers, whose answers name a slave's master.
 
     Attributes:
         master: A slave's master as nameservers last named it; its addresses are empty if none did.
@@ -166,7 +166,7 @@ class Registrar:
         yield from _all_of(up, seconds=seconds_max)
 
     def leave(self) -> Steps[None]:
-        """Unregister from nameservers that accepted the last registration, and wait up to 3 s; the jobs must be stopped."""
+        """Unregister from nameservers that accepted the last registration, and wait up to 3 s; stop the jobs before."""
         rounds = []
         for link in self._links:
             if link.is_up:
@@ -222,7 +222,7 @@ class Registrar:
                 told(news)
 
     def _is_news(self, address: str, version: DataVersion) -> Steps[bool]:
-        """Ask a nameserver whether its topics of this broker are outdated; this is also a heartbeat."""
+        """Return whether a nameserver has other topics of this broker, or none; asking this is also a heartbeat."""
         answer = yield from self._call(
             address,
             RequestCode.QUERY_DATA_VERSION,
@@ -355,14 +355,14 @@ class _Link:
         self._machine = keep(self.address, self._step)
 
     def note(self, topic: str | None) -> None:
-        """Note that a topic, or (None) any topics, changed."""
+        """Note for the next registration that one topic, or (None) any topics, changed."""
         if topic is None:
             self._changed = None
         elif self._changed is not None and len(self._changed) <= SINGLES_MAX:
             self._changed.add(topic)
 
     def ask_round(self) -> _Round:
-        """Return the registration round that begins next."""
+        """Return the next registration, so that the caller can wait for its end."""
         if self._next_round is None:
             self._next_round = _Round()
         return self._next_round

@@ -42,7 +42,7 @@ def registrar_of(
 
 
 class Registration:
-    """The running registrar of a broker."""
+    """Starts and stops the background jobs of a broker's registrar."""
 
     def __init__(self, registrar: Registrar, world: World) -> None:
         self.registrar = registrar

@@ -40,8 +40,8 @@ class ClientRelay:
         """Return a consumer's answer with its running info; `fields` is the header, sent on without the signature.
 
         Raises:
-            RequestError: The consumer is not connected, lacks the rights of a member, is too old, disconnects or does
-                not answer in 10 s.
+            RequestError, CodecError: The consumer is not connected, lacks the rights of a member, is too old,
+                disconnects, does not answer in 10 s, or sends an answer that cannot be decoded.
         """
         client = self._client(request.consumer_group, request.client_id)
         return (yield from _pass_on(client, RequestCode.GET_CONSUMER_RUNNING_INFO, fields))

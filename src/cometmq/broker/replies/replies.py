@@ -53,10 +53,10 @@ class Replies:
         self._parts = parts
 
     def reply(self, request: AnySend, body: bytes, sender: Sender) -> Steps[ReplyResult]:
-        """Deliver a reply and, unless that fails or storeReplyMessageEnable=false, try to store it.
+        """Deliver a reply and, unless that fails or storeReplyMessageEnable=false, try to store it; return the result.
 
         Raises:
-            RequestError, CodecError: The reply is refused; the code or text says why.
+            RequestError, CodecError: The reply is refused, or the requester's answer cannot be decoded.
         """
         topic = self._topic_of(request)
         if len(body) > self._parts.settings.body_size_max:

@@ -1,8 +1,9 @@
 """Retries of messages that a consumer sends back; after the last one the message becomes a dead letter.
 
 The consumer names a record; the broker reads it and stores it for the group's retry topic, at the delay level that the
-consumer chooses (0: 3 + number of retries so far). Messages that are sent back in one loop iteration share a write. After the last retry, at a negative level, or if the group has no
-retry queues, it goes to the dead-letter topic. Follows AbstractSendMessageProcessor.consumerSendMsgBack of 5.3.3.
+consumer chooses (0: 3 + number of retries so far). After the last retry, at a negative level, or if the group has no
+retry queues, it goes to the dead-letter topic. Messages that are sent back in one loop iteration share a write. Follows
+AbstractSendMessageProcessor.consumerSendMsgBack of 5.3.3.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +42,7 @@ class _Returned:
 
     Attributes:
         topic: Its retry or dead-letter topic, once known.
-        results: Where it was stored; empty if its topic was deleted.
+        results: Where it was stored; empty if it was not, for example because its topic was deleted.
         error: Why it was not stored.
     """
 
@@ -56,7 +57,7 @@ class _Returned:
 
 
 class Retries:
-    """The service for messages that consumers send back."""
+    """Stores messages that consumers send back, for a retry or as dead letters."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -147,7 +148,7 @@ class Retries:
         return self._parts.inner.put(*[message for _, message in made])
 
     def _message(self, returned: _Returned) -> InnerMessage | None:
-        """Return the message to store, and note its topic; None if the record's topic was deleted, with its retries."""
+        """Return the message to store, and note its topic; None for a record or retry of a deleted topic."""
         request, group, record, tries_max = (
             returned.request, returned.group, returned.record, returned.tries_max
         )  # fmt: skip

@@ -35,7 +35,7 @@ class ColdReads:
         self._wait_ms_max = settings.pull_wait_ms_max
 
     def read(self, cold: Callable[[], GetResult], caller: Caller[Any]) -> Steps[GetResult]:
-        """Read old messages for a caller, in a pool thread; errors of the read itself are passed on.
+        """Return the messages that `cold` reads for a caller, called in a pool thread; its errors are passed on.
 
         Raises:
             ConnectionLost: The client disconnected before the read began.
@@ -60,7 +60,7 @@ class ColdReads:
 class StallWatch(Feature):
     """A watch that notices when the event loop was blocked for too long, and then refuses messages for some milliseconds.
 
-    It refuses none if brokerFastFailureEnable is false, and counts the delays of the loop in any case.
+    If brokerFastFailureEnable is false, it refuses none and only counts the delays of the loop.
 
     The clients of sends that arrived meanwhile may have given up, so storing these would create duplicates. A
     timer that fires late shows the stall: after a slow write, uvloop runs timers before it reads sockets again.

@@ -39,12 +39,12 @@ Ends = list[tuple[Peer, int]]
 
 
 class SendIntake:
-    """The fast path for simple sends (`net.requests.Intake`); other reads are offered to the pull fast path, then to others.
+    """The fast path for simple sends (`net.requests.Intake`); others go to the pull fast path, then to further ones.
 
     Attributes:
         judged: The request codes of sends.
         count: Number of requests accepted since the last `handle`.
-        codes: The request codes of sends, and of pulls if it has their fast path.
+        codes: The request codes of sends, and of pulls if there is a fast path for pulls.
         answer_ahead: Answers a pull before other requests that were read with it; see `PullIntake.answer`.
     """
 
@@ -93,7 +93,7 @@ class SendIntake:
     ) -> int:
         """Accept a connection's sends; return the position after what was accepted (`net.requests.Intake`).
 
-        If the first request is not accepted, other fast paths are asked, unless the sends must be signed by `signer`.
+        If it accepts none, it offers the bytes to other fast paths, unless sends must be signed by `signer`.
         """
         batch = self._batch
         before = batch.request_count
@@ -116,7 +116,7 @@ class SendIntake:
         self.count += batch.request_count - before
 
     def _take_others(self, data: bytes, position: int, peer: Peer, count_max: int) -> int:
-        """Offer frames that were not accepted to other fast paths, which may answer them; return the position after."""
+        """Offer frames to other fast paths, which may answer them; return the position after the accepted ones."""
         if not position and self._pulls is not None:
             end, count = self._pulls.take(data, peer, count_max)
             if count:
@@ -161,7 +161,7 @@ class SendIntake:
     def _answer_confirmed(
         self, batch: Columns, first: int, last: int, answers: bytes, peer: Peer, began: float
     ) -> None:
-        """Answer once it is known whether all sends of a connection are confirmed, with one waiter; the last also counts the batch.
+        """Answer a connection once it is known whether all its sends are confirmed; the last one also counts the batch.
 
         With a separate waiter for counting, a lone producer would look like two waiters, and its next send would not be
         started before the flush (`store.flushing.Flushing.done`).

@@ -1,7 +1,7 @@
-"""Refuses sends that are checked in full to queues that this broker only reads: batch topics and, with enableMultiDispatch, light queues.
+"""Refuses sends to queues that this broker only reads, if `Admission` checks them: batch topics and light queues.
 
-Both occur in stores that a Java broker wrote (docs/format/other-queues.md). If such a send were stored, its message would
-be missing in them.
+Light queues are only refused with enableMultiDispatch. Both occur in stores that a Java broker wrote
+(docs/format/other-queues.md). If such a send were stored, its message would be missing in them.
 """
 
 from cometmq.broker.inner.reroute import RoutedSend

@@ -47,7 +47,7 @@ class SendCaller(Protocol):
 
 
 class Sends:
-    """The service that stores sends.
+    """Stores checked sends, most of them with one write, and notifies their callers.
 
     Attributes:
         admission: Checks sends before they are put.
@@ -72,7 +72,7 @@ class Sends:
         self._caller: SendCaller | None = None
 
     def put(self, admitted: AdmittedSend, send: Any, caller: SendCaller) -> None:
-        """Queue a send, which `store` writes together with others; one that must be stored apart is stored now, after them."""
+        """Queue a send for `store`, or, if it must be stored apart, store the queued ones and then this one now."""
         if admitted.is_batch or not admitted.is_flush_awaited or admitted.saving is not None:
             self.store()
             self._store_apart(admitted, send, caller)
@@ -84,7 +84,7 @@ class Sends:
         self._sends.append(send)
 
     def store(self) -> None:
-        """Store all queued sends, and notify their callers, now or once it is known whether they are confirmed; call `written` afterwards."""
+        """Store all queued sends; notify their callers, now or once confirmation is decided. `written` must follow."""
         if self._puts:
             self._end_caller()
             puts, sends, ends = self._puts, self._sends, self._ends
@@ -181,7 +181,7 @@ class Sends:
         return results
 
     def put_piece(self, admitted: AdmittedSend) -> list[PutResult]:
-        """Store a piece of a large batch and dispatch it; `finish` follows after the last piece.
+        """Store and dispatch a piece of a large batch; return its places. Call `finish` after the last piece.
 
         Raises:
             RequestError, StoreError: It was not stored.

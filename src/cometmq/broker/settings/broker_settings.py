@@ -193,7 +193,7 @@ class BrokerSettings(MetricsKeys):
         return tuple(part.strip() for part in self.nameservers.split(";") if part.strip())
 
     def check_role(self) -> None:
-        """Refuse a broker id of another role, and a guarded master whose log any broker could copy.
+        """Refuse a broker id that does not fit the role, and a master with access control whose log anyone could copy.
 
         Raises:
             SettingsError: The broker would be a second master of its name, or a slave that is taken for a master; or
@@ -251,9 +251,9 @@ class BrokerSettings(MetricsKeys):
 def conf_file(
     path: str | None, environment: Mapping[str, str], arguments: Sequence[str] = ()
 ) -> ConfFile:
-    """Return an object for a broker's conf file, unread; changes made over the wire are stored next to it (None: not stored).
+    """Return an object for a broker's conf file, which is not read yet; requests' changes are stored next to the file.
 
-    Raises SettingsError if a flag in `arguments` is unknown.
+    Without a path they are not stored. Raises SettingsError if a flag in `arguments` is unknown.
     """
     above = (
         environment_layer(BrokerSettings, environment), flags_layer(BrokerSettings, arguments)
@@ -268,7 +268,7 @@ def layers_of(
 ) -> list[Layer]:
     """Return the layers of a broker's settings, from lowest to highest priority.
 
-    Order of precedence: flags, COMETMQ_* variables, remote changes, conf file, NAMESRV_ADDR, TLS file, defaults.
+    Order of precedence: flags, COMETMQ_* variables, changes by requests, conf file, NAMESRV_ADDR, TLS file, defaults.
 
     Raises:
         SettingsError: A file cannot be read, or a flag is unknown.

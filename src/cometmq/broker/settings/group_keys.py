@@ -68,8 +68,8 @@ class GroupKeys(ReplicaKeys):
         """Refuse a member of a group that elects its leader if its list of members cannot work.
 
         Raises:
-            SettingsError: The members are not three or more with different ids and addresses, this one is not among
-                them, or the preferred leader is not.
+            SettingsError: The members are not three to nine with different ids and addresses, or this one or the
+                preferred leader, if one is set, is not among them.
         """
         if not self.is_elected:
             return
@@ -91,7 +91,7 @@ class GroupKeys(ReplicaKeys):
             )
 
     def group_hints(self) -> list[str]:
-        """Return warnings about a list of members that works, but not as well as another."""
+        """Return a warning if the number of members is even (one fewer would survive as many losses), else none."""
         count = len(self.peer_addresses()) if self.is_elected else 1
         if count % 2:
             return []

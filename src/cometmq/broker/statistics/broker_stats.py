@@ -103,7 +103,7 @@ class BrokerStats:
     def windows(
         self, request: BrokerStatsRequest
     ) -> tuple[StatsWindow, StatsWindow, StatsWindow]:
-        """Return about the growth of a number in the last minute, hour and day; raise RequestError if it is not known."""
+        """Return about how much a statistic grew in the last minute, hour and day; RequestError if it is unknown."""
         name, key = request.stats_name, request.stats_key
         known = NAMES.get(name)
         found = None if known is None else self._find(known, key)
@@ -120,9 +120,9 @@ class BrokerStats:
     def _find(self, name: StatsRow, key: str) -> Tally | None:
         """Return the tally that a statistic's key names, or None if there is none.
 
-        If the key is only a topic and the topic exists, a missing tally is created, or beyond
-        TALLIES_MAX tallies a wider one returned, as by `TallyTable.of`. Except the cluster's, a tally without
-        samples is not returned if KEPT_MAX others have some, because its growth is unknown.
+        If the key is only an existing topic, a missing tally is created (beyond TALLIES_MAX tallies, a wider one is
+        returned, as by `TallyTable.of`). Except for the cluster, a tally without samples is not returned if KEPT_MAX
+        others have some, because its growth is unknown.
         """
         table: TallyTable = getattr(self._parts.counters, name.table)
         if name.key is _CLUSTER:

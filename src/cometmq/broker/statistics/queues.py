@@ -70,7 +70,7 @@ class UnreadQueues:
         self._parts = parts
 
     def counts(self) -> Steps[Mapping[str, int]]:
-        """Return the number of messages in unread queues per topic, without those that all groups of it have consumed.
+        """Return by topic the number of messages in unread queues, without those that all of its groups have consumed.
 
         System topics, and topics without such messages, are left out.
         """

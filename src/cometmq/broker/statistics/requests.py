@@ -110,7 +110,7 @@ class StatisticsHandler(Feature):
         }
 
     async def start(self) -> None:
-        """Start to sample rates and growth."""
+        """Start to sample the offsets of groups and the growth of counters."""
         rates = self._machines.keep("rates", self._sample_rates, period_seconds=SAMPLE_SECONDS)
         growth = self._machines.keep(
             "growth",
@@ -135,12 +135,12 @@ class StatisticsHandler(Feature):
         return NEVER if is_over else SAMPLE_SECONDS
 
     def _groups_of_topic(self, request: TopicRequest) -> set[str]:
-        """Return the groups with offsets in a topic or subscribed members."""
+        """Return the groups that have offsets in a topic, or members that subscribe to it."""
         topic = request.topic
         return {*self._offsets.groups_of(topic), *self._members.groups_of(topic)}
 
     def _group(self, request: ConsumeStatsRequest) -> Steps[ConsumeStats]:
-        """Return the progress of a group in the topics that the request names, or all that it consumes."""
+        """Return the progress of a group in the topics that the request names, or in all that the group consumes."""
         listed = [name for name in (request.topic_list or "").split(";") if name]
         named = listed or ([request.topic] if request.topic else None)
         stats = yield from self._statistics.of_group(request.consumer_group, named)
@@ -185,7 +185,7 @@ _GIB = 1 << 30
 
 
 class RuntimeHandler:
-    """Handles GET_BROKER_RUNTIME_INFO, the figures of store, rates and waiting requests."""
+    """Handles GET_BROKER_RUNTIME_INFO: numbers of the store, its disks, rates and features, for consoles."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """The progress of topics and groups: offsets, store times and rates.
 
 Offsets come from the tables; store times need the log and are read in a pool thread. The put rate of a topic is
-computed from store times, the rate of a group from the growth of its offsets, so sends and pulls count nothing for it.
+computed from store times, the rate of a group from the growth of its offsets, so sends and pulls need no counting.
 Follows AdminBrokerProcessor of RocketMQ 5.3.3.
 """
 
@@ -34,7 +34,7 @@ SAMPLE_SECONDS = 10.0
 class ConsumeRateSamples:
     """The last samples of the offsets of groups, at most six, normally 10 s apart.
 
-    Pulls count nothing for it: if an offset grew by n since a sample, n messages count as consumed.
+    Pulls are not counted: if an offset grew by n since a sample, n messages count as consumed.
     """
 
     def __init__(self, offsets: Offsets, clock: Clock) -> None:
@@ -76,7 +76,7 @@ QUEUES_IN_A_TURN = 1_000
 
 
 class ProgressStatistics:
-    """Offsets, store times and rates of topics and groups."""
+    """Computes the progress of topics and groups: offsets, store times and rates."""
 
     def __init__(self, parts: Parts, *, rates: ConsumeRateSamples) -> None:
         """The caller must sample `rates` itself."""
@@ -111,7 +111,7 @@ class ProgressStatistics:
     def of_group(
         self, group: str, named: list[str] | None, *, only_ordered: bool = False
     ) -> Steps[list[ConsumeStats]]:
-        """Return the progress of a group in the named topics, or in all that it consumes; unknown ones are left out."""
+        """Return the progress of a group in the named topics, or in all that it consumes, without unknown topics."""
         in_flight = yield from self._parts.positions.in_flight()
         topics = named
         if topics is None:
@@ -124,7 +124,7 @@ class ProgressStatistics:
     def of_groups(
         self, groups: Sequence[str], *, only_ordered: bool
     ) -> Steps[dict[str, list[ConsumeStats]]]:
-        """Return the progress of groups by name, in all or only in ordered topics; some groups are read at a time."""
+        """Return by group its progress in existing topics that it consumes (`only_ordered`: in ordered ones only)."""
         in_flight = yield from self._parts.positions.in_flight()
         offsets = self._parts.offsets.places()
         topics = yield from elsewhere(lambda: topics_by_group(key for key, _ in offsets))

@@ -98,7 +98,7 @@ class TimedDelivery:
         return not self.files.used_slots and self.files.queue_offset >= end
 
     def facts(self) -> dict[str, str]:
-        """Return the timer's progress as texts by key: seconds behind, messages before and in the wheel, rates."""
+        """Return the timer's progress as texts: seconds behind, numbers of messages before and in the wheel, rates."""
         files, (_, end) = self.files, self._queue.bounds()
         return {
             "timerReadBehind": str(self._behind_ms(self._parts.clock.now_ms()) // 1000),
@@ -129,7 +129,7 @@ class TimedDelivery:
     # --- the log is truncated
 
     def truncated(self, end: int) -> None:
-        """Note a truncation of the log; before further deliveries `turn` removes what the log has lost."""
+        """Note a truncation of the log; before further deliveries `turn` adapts the wheel's files to it."""
         self._truncations += 1
         self._truncate_to = end if self._truncate_to is None else min(end, self._truncate_to)
 
@@ -202,7 +202,7 @@ class TimedDelivery:
         return max(seconds_until(self._parts.clock, due_ms), 0.001)
 
     def _enqueue(self) -> Steps[bool]:
-        """Put a batch of arrivals into the wheel, or deliver those that are due already; return whether there was one."""
+        """Put a batch of arrivals into the wheel, or deliver those that are due; return whether there were arrivals."""
         files = self.files
         if not self._queue.has_any_from(files.queue_offset):
             return False
@@ -219,7 +219,7 @@ class TimedDelivery:
         return True
 
     def _leave_out_delivered(self, arrived: ArrivedMessages) -> Steps[None]:
-        """Remove (almost) due messages that the index shows as delivered: a promoted slave learned of deliveries too late."""
+        """Remove messages due within 60 s that the index shows as delivered: a promoted slave learned that too late."""
         until_ms = self._parts.clock.now_ms() + DOUBT_MS
         doubted = [record for waiting, record in arrived.messages if waiting.due_ms < until_ms]
         kept = yield from not_delivered(self._parts.store, doubted)
@@ -230,7 +230,7 @@ class TimedDelivery:
         ]
 
     def _take(self, arrived: ArrivedMessages, offset: int) -> None:
-        """Put arrivals read from `offset` on into the wheel; deliver due ones; skip known and deleted ones."""
+        """Put arrivals read from `offset` on into the wheel; deliver due ones; skip known ones and deleted topics."""
         files = self.files
         # If the clock was set back, no message must enter a slot that is over.
         now_ms = max(self._parts.clock.now_ms(), files.read_ms)

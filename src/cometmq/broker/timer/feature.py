@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Timer(Feature):
-    """The feature that delivers messages at arbitrary times."""
+    """The feature of timed messages: reroutes their sends, delivers them when they are due, and recalls them."""
 
     def __init__(self, parts: Parts) -> None:
         settings = parts.settings
@@ -139,7 +139,7 @@ class Timer(Feature):
             yield Gauge("rocketmq_timing_messages", (topic,), count)
 
     def _count(self) -> None:
-        """Reset the counts if no message seems to wait, because a kill may have left wrong ones."""
+        """Reset the counts if no message seems to wait, because a kill may have left wrong counts."""
         if self._delivery.is_empty:
             self._counts.set_all({})
 
@@ -154,7 +154,7 @@ class Timer(Feature):
 
     @property
     def check(self) -> TimerCheck:
-        """The last saved or copied checkpoint."""
+        """The timer's checkpoint as last saved here, or as last copied from the master."""
         return self._files.check
 
     def counts_text(self) -> str:

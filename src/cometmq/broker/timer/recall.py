@@ -35,7 +35,7 @@ class Recall:
     """The service for recalls, which cancel a timed message by its handle."""
 
     def __init__(self, parts: Parts, times: TimedSends) -> None:
-        """`times` reroutes the second message to the timer's topic."""
+        """`times` reroutes the message that recalls another one to the timer's topic."""
         self._parts = parts
         self._times = times
 
@@ -75,7 +75,7 @@ class Recall:
             )
 
     def _handle(self, request: RecallRequest) -> RecallHandle:
-        """Decode a handle; raise RequestError unless it is of this topic and broker and due within timerMaxDelaySec."""
+        """Decode a handle; RequestError unless it is of this topic and broker and due within timerMaxDelaySec."""
         settings = self._parts.settings
         try:
             handle = decode_recall_handle(request.recall_handle)

@@ -111,7 +111,7 @@ class RunningSlot:
     # --- in the pool
 
     def gather(self, last: int) -> GatheredUnits:
-        """Read the slot's new units up to timerlog position `last`, if possible. May block; callable in any thread."""
+        """Read the slot's new units up to timerlog position `last`; log a fault and skip the rest. For any thread."""
         keys, deleted = [], set()
         try:
             for position, unit in self._files.log.back_from(last, self.seen):
@@ -147,7 +147,7 @@ class RunningSlot:
         )
 
     def messages(self, positions: list[int]) -> DueMessages:
-        """Create messages of the first of these units, until they reach about 1 MiB. May block; callable in any thread."""
+        """Create messages of the units, in order, until they have about 1 MiB. May block; callable in any thread."""
         made: list[InnerMessage] = []
         topics: list[str] = []
         size = taken = 0
@@ -171,7 +171,7 @@ class RunningSlot:
         return DueMessages(made, taken, topics)
 
     def _read(self, unit: TimerUnit) -> FoundUnit | None:
-        """Read the record of a unit; None if it is gone, cannot be decoded or belongs to another unit."""
+        """Read the record of a unit; None if it is gone, cannot be decoded, or the log has another one in its place."""
         content = self._parts.store.read_record(unit.physical_offset, unit.message_size)
         if content is None:
             _log.warning(
@@ -227,7 +227,7 @@ def delivery(
     enqueued_ms: int,
     now_ms: int,
 ) -> InnerMessage | None:
-    """Return a timed message for its own topic, marked with when it entered and left the wheel; None if impossible."""
+    """Return a timed message for its own topic, with the times in and out of the wheel; None if undeliverable."""
     place = real_place(record, properties, topics)
     if place is None:
         return None

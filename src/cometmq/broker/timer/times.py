@@ -25,7 +25,7 @@ _DIGITS_MAX = 18  # Of a number that fits 64 bits.
 
 
 class TimedSends:
-    """The reroute of sends with a delivery time."""
+    """Reroutes sends with a delivery time to the topic where they wait."""
 
     def __init__(self, parts: Parts) -> None:
         self._events = parts.counters.events
@@ -36,7 +36,8 @@ class TimedSends:
     def reroute(self, sent: RoutedSend) -> RoutedSend:
         """Reroute a send with a delivery time to the timer's topic; see `cometmq.broker.inner.reroute`.
 
-        A send without a delivery time, a delayed or half message and, with the timer on, one whose time is over stay as is.
+        Returned unchanged are sends without a delivery time, delayed and half messages, messages to the timer's topic
+        itself and, with the timer on, messages whose time is over.
 
         Raises:
             RequestError: The time is invalid or too far ahead, the timer is off, or the send is a recall of a message of
@@ -87,7 +88,7 @@ class TimedSends:
         )
 
     def _fast_slot(self, topic: str, time_ms: int, is_delay: bool) -> int:  # noqa: FBT001  The compiled kernel calls it.
-        """Return the start of the slot for a send of the fast path, and count the send; -1 if only `reroute` handles it."""
+        """Return the slot's start for a send of the fast path, and count the send; -1: the slow path must handle it."""
         now_ms = self._clock.now_ms()
         deliver_ms = now_ms + time_ms if is_delay else time_ms
         limit_ms = self._settings.timer_max_delay_seconds * _SECOND_MS
@@ -96,7 +97,7 @@ class TimedSends:
         return self._slot(topic, deliver_ms, now_ms)
 
     def _slot(self, topic: str, deliver_ms: int, now_ms: int) -> int:
-        """Return the start of a message's slot, for a time at a slot boundary of the slot that ends there; count the message."""
+        """Return the start of a message's slot, and count it; a time on a slot boundary is in the slot before that."""
         self._events.took(
             "rocketmq_delay_message_latency_seconds",
             topic,

@@ -48,7 +48,7 @@ class TimerQueue:
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
 
     def read(self, offset: int) -> ArrivedMessages:
-        """Read the next messages, at most 256, from an offset on. May wait for the disk; callable in any thread."""
+        """Read up to 256 queue entries from an offset on; skip lost and damaged messages. May block; for any thread."""
         queue = self._store.queue(WHEEL_TIMER_TOPIC, 0)
         assert queue is not None
         arrived = ArrivedMessages(next_offset=max(offset, queue.min_offset))
@@ -90,7 +90,7 @@ class TimerQueue:
     def _due_ms(self, record: Record, properties: dict[str, str], out_ms: int) -> int:
         """Return the millisecond before the message is due, within its slot; RocketMQ only knows the slot.
 
-        RocketMQ's timer units have the time of the slot's start, so ours never do: one due just then is 1 ms late.
+        RocketMQ's timer units have the time of the slot's start. Ours never have it: a message due then is 1 ms late.
         """
         wanted = None
         if (

@@ -72,7 +72,7 @@ class ResetHandler(Feature):
         self.answers = {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
 
     def reset(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Reset a group's offsets, or tell members to; answer with the offsets (INVOKE_BROKER_TO_RESET_OFFSET 222)."""
+        """Reset a group's offsets, or notify members to do so; answer with the offsets (222)."""
         request = decode_fields(ResetOffsetRequest, command.fields)
         result = yield from self._service.reset(request)
         if result.is_for_members:

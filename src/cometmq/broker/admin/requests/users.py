@@ -34,7 +34,7 @@ _HIDDEN = "******"
 
 
 class UserHandler:
-    """Handles requests about users and their policies."""
+    """Handles requests about the users of Auth 2.0 and their policies."""
 
     def __init__(self, users: AuthFile) -> None:
         self._users = users
@@ -52,11 +52,11 @@ class UserHandler:
         }
 
     def create_user(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
-        """Create a user (AUTH_CREATE_USER 3001)."""
+        """Create a user (3001); RequestError if it exists, a value is invalid, or the asker may not do it."""
         return self._put_user(command, asker, is_new=True)
 
     def update_user(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
-        """Change a user (AUTH_UPDATE_USER 3002)."""
+        """Change a user (3002); RequestError if there is none, a value is invalid, or the asker may not do it."""
         return self._put_user(command, asker, is_new=False)
 
     def _put_user(self, command: Command, asker: Asker, *, is_new: bool) -> Steps[Answer]:
@@ -71,7 +71,7 @@ class UserHandler:
         )
 
     def delete_user(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
-        """Delete a user (AUTH_DELETE_USER 3003)."""
+        """Delete a user, if it exists (3003); RequestError for the last Super user, or if the asker may not do it."""
         users, name = self._users, _username(command)
         return _done(lambda: users.delete_user(name, asker=asker), f"user {name}")
 
@@ -88,7 +88,7 @@ class UserHandler:
         return (yield from elsewhere(lambda: listed(found, "filter")))
 
     def put_policies(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Add or replace entries of a user's policies (AUTH_CREATE_ACL 3006 and AUTH_UPDATE_ACL 3007)."""
+        """Add or replace entries of an existing user's policies (AUTH_CREATE_ACL 3006 and AUTH_UPDATE_ACL 3007)."""
         users = self._users
         body = _json(command)
         name = _subject(command, body)
@@ -109,7 +109,7 @@ class UserHandler:
         )
 
     def get_policies(self, command: Command, _peer: Peer) -> Answer:
-        """Answer with a user's policies as JSON; the body is empty if the user has none (AUTH_GET_ACL 3009)."""
+        """Answer with a user's policies as JSON, or no body if there are none; RequestError without a user (3009)."""
         user = self._users.current.find(_subject(command, {}))
         if user is None:
             raise no_subject()
@@ -187,7 +187,7 @@ def _invalid(remark: str) -> RequestError:
 
 
 def _done(work: Callable[[], object], what: str) -> Steps[Answer]:
-    """Change users in a thread."""
+    """Run `work` in a thread and answer with success; RequestError, nothing being changed, if it or the disk fails."""
     try:
         yield from elsewhere(work)
     except SettingsError as error:

@@ -1,9 +1,9 @@
 """Stores batches of very many messages in pieces, so that other requests are served in between.
 
-A batch of 4 MB may hold 170,000 messages at some microseconds each: stored at once, it would block everybody for a second.
-The whole batch is cut into messages before any is stored, so one that cannot be cut leaves nothing behind. Other
-messages may be stored between its pieces. If a piece cannot be stored, the batch is refused although the earlier pieces
-are stored; for the producer this is as if the answer had been lost.
+A batch of 4 MB may have 170,000 messages at some microseconds each: stored at once, it would block all clients for a
+second. The whole batch is cut into messages before any is stored, so nothing of a batch that cannot be cut is stored.
+Other messages may be stored between its pieces. If a piece cannot be stored, the batch is refused although the earlier
+pieces are stored; for the producer this is as if the answer had been lost.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ Admit = Callable[[Admission, RawCommand, Peer], AdmittedSend]
 
 
 def is_big(command: RawCommand) -> bool:
-    """Return whether a send is a batch of more than 1,024 messages, which should be stored in pieces."""
+    """Return whether a send is a batch of more than 1,024 messages; False if it cannot be cut into messages."""
     body = command[7]
     if len(body) <= PIECE_COUNT_MAX * BATCH_ITEM_SIZE_MIN:
         return False
@@ -55,7 +55,7 @@ def is_big(command: RawCommand) -> bool:
 
 
 class BigBatches:
-    """The large batches that are being stored, at most one piece of each per loop iteration."""
+    """Stores large batches, at most one piece of each per loop iteration."""
 
     def __init__(self, parts: Parts, sends: Sends, admit: Admit) -> None:
         self._turns = parts.turns

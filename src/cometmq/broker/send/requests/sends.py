@@ -62,7 +62,7 @@ class SendHandler(BatchHandler):
         self._sends.put(admitted, (command[2], start, admitted.transaction_id), answers)
 
     def _refuse_taken(self, batch: Columns, ends: Ends, error: Exception) -> None:
-        """Answer the fast path's sends that could not be stored; if one record is illegal, the others are stored."""
+        """Answer the fast path's sends that could not be stored; but if one record is illegal, store the others."""
         start, puts = 0, batch.puts()
         for peer, end in ends:
             answers, pending = PeerAnswers(peer, self._sends.host), batch.pending(start, end)
@@ -78,7 +78,7 @@ class SendHandler(BatchHandler):
 
 
 def admit(admission: Admission, command: RawCommand, sender: Sender) -> AdmittedSend:
-    """Decode a send's header and check the send.
+    """Decode a send's header, check the send and return the records to store.
 
     Raises:
         RequestError: The header cannot be decoded, or the send is refused; the code says why.
