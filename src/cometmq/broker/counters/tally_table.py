@@ -1,4 +1,6 @@
-"""Tallies by topic, group and queue, created when they are first used. What one counts, wider ones count, too:
+"""Tallies by topic, group and queue, created when they are first used.
+
+What one counts, wider ones count, too:
 
  a queue's -> its topic's (of a group) -> all of users, or of the system -> all
 
