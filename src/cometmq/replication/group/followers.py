@@ -14,7 +14,7 @@ _NEVER = -1
 
 @dataclass(slots=True)
 class FollowerProgress:
-    """What a leader knows of a follower.
+    """A leader's knowledge of a follower.
 
     Attributes:
         next: Offset of the next byte to send.
@@ -36,7 +36,7 @@ class FollowerProgress:
 
 
 class Followers:
-    """What a leader knows of the other members, and what it sends to them next.
+    """A leader's knowledge of the other members, from which it chooses what it sends to them next.
 
     Args:
         own: Id of the leader.

@@ -155,7 +155,7 @@ class RaftMember:
 
     @property
     def has_begun(self) -> bool:
-        """Whether this member leads and has committed a record of its term, so that it knows all that is committed."""
+        """True if this member leads and has committed a record of its term, so that it knows all that is committed."""
         return self.role is RaftRole.LEADER and self._has_committed_own
 
     @property
@@ -197,7 +197,7 @@ class RaftMember:
             self._ask(now)
 
     def leader_is_gone(self, now: int) -> None:
-        """As a follower, ask for an election soon: the leader's process has ended, as its port refuses connections."""
+        """Ask for an election soon, if this is a follower: the leader's process has ended, as its port refuses connections."""
         if self.role is RaftRole.FOLLOWER and self.leader:
             self.leader = ""
             self._heard_at = None
