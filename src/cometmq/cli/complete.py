@@ -66,7 +66,7 @@ async def _producer_groups(admin: "AsyncAdmin", _: Mapping[str, Any]) -> Iterabl
 
 
 async def _users(admin: "AsyncAdmin", _: Mapping[str, Any]) -> Iterable[str]:
-    return {each.user for each in (await admin.users.list()).users}
+    return {each.user for each in (await admin.users.list(with_policies=False)).users}
 
 
 async def _settings(admin: "AsyncAdmin", given: Mapping[str, Any]) -> Iterable[str]:
