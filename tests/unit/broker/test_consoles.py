@@ -22,7 +22,7 @@ from cometmq.model.queue import MessageQueue
 from cometmq.net.loop import loop_clock
 from tests.support.hand_clock import HandClock
 from tests.unit.broker.billing import QUEUE, WANTED, commit, pull_fields, send
-from tests.unit.broker.member import Member
+from tests.unit.broker.member import Member, beat_of
 
 
 @pytest.fixture
@@ -161,6 +161,16 @@ def test_a_moment_after_a_look_a_rate_is_of_10_seconds_all_the_same(tmp_path):
 
 
 # --- questions that are passed on
+
+
+async def test_a_client_whose_heartbeat_is_of_an_old_version_is_not_asked(served):
+    await served.done(
+        RequestCode.HEART_BEAT, body=beat_of(WANTED, client_id="me@1"), version=61
+    )
+    fields = {"consumerGroup": "billing", "clientId": "me@1"}
+    await served.refused(
+        ResponseCode.SYSTEM_ERROR, "too low", RequestCode.GET_CONSUMER_RUNNING_INFO, fields
+    )
 
 
 # --- settings

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from cometmq.codec.bodies.delay_offset import decode_delay_offsets
@@ -76,6 +78,18 @@ async def test_a_restart_goes_on_where_it_was(tmp_path):
         answer = await served.ask(RequestCode.GET_ALL_DELAY_OFFSET)
     assert [record.body for record in found] == [b"first", b"second"]
     assert decode_delay_offsets(answer.body).offsets == {1: 1, 3: 1}
+
+
+async def test_a_start_brings_back_an_offset_beyond_its_queue(tmp_path):
+    clock = HandClock()
+    async with by_hand(tmp_path, clock) as served:
+        await send(served, b"b", {"DELAY": "1"})
+    text = json.dumps({"dataVersion": {}, "offsetTable": {"1": 99, "7": 3}})
+    (tmp_path / "config" / "delayOffset.json").write_text(text)
+    async with by_hand(tmp_path, clock) as served:
+        await send(served, b"c", {"DELAY": "1"})
+        clock.turn(1)
+        assert [record.body for record in await delivered(served, 1)] == [b"c"]
 
 
 @pytest.mark.parametrize("error", [StoreFull("no room"), KeyError("a fault of ours")])

@@ -79,6 +79,7 @@ async def test_messages_are_handed_out_once_while_they_are_hidden(served):
     assert first.fields["startOffsetInfo"] == "0 0 0"
     assert first.fields["msgOffsetInfo"] == "0 0 0,1"
     assert first.fields["restNum"] == "1"
+    assert "orderCountInfo" not in first.fields
     assert bodies(await pop(served)) == [b"3"]
     nothing = await pop(served)
     assert nothing.code == ResponseCode.POLLING_TIMEOUT

@@ -123,6 +123,20 @@ async def test_a_restart_delivers_what_was_due_meanwhile_and_keeps_the_rest(tmp_
     assert decode_check(answer.body).queue_offset == 2
 
 
+async def test_beyond_the_window_of_the_settings_it_goes_through_the_topic_again(tmp_path):
+    clock = HandClock(START)
+    async with by_hand(tmp_path, clock, timer_roll_window_slots=10) as served:
+        await send(served, b"far", {"TIMER_DELAY_SEC": "25"})
+        for seconds, count in ((0, 1), (11, 2), (6, 3)):
+            clock.turn(seconds)
+            await in_wheel(served, count)
+        assert await stays_empty(served)
+        clock.turn(8)
+        (record,) = await delivered(served, 1)
+    assert record.properties()["TIMER_ROLL_TIMES"] == "2"
+    assert record.properties()["TIMER_DEQUEUE_MS"] == str(START + 25_000)
+
+
 async def recall(served, answer, topic="Orders"):
     fields = {"topic": topic, "recallHandle": answer.fields["recallHandle"]}
     return await served.ask(RequestCode.RECALL_MESSAGE, fields)

@@ -9,6 +9,7 @@ from cometmq.codec.index_file import INDEX_ENTRY
 from cometmq.kernel import (
     MAGIC_BLANK,
     MAGIC_V1,
+    MAGIC_V2,
     WalkEnd,
     insert_keys,
     java_hash_many,
@@ -69,6 +70,15 @@ def test_good_frames_come_before_the_error_of_a_bad_one():
     assert len(frames) == 1
     with pytest.raises(CodecError):
         split_frames(buffer, position, LIMIT)
+
+
+def test_records_of_both_versions_are_walked_to_the_end():
+    buffer = record(100) + record(91, MAGIC_V2)
+    assert walk_records(buffer, 0, len(buffer)) == (
+        [(0, 100, MAGIC_V1), (100, 91, MAGIC_V2)],
+        191,
+        WalkEnd.WHOLE,
+    )
 
 
 @pytest.mark.parametrize(
