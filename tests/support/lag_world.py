@@ -114,7 +114,7 @@ def lag_world(folder: Path) -> Iterator[LagWorld]:
             world.programs[name] = stack.enter_context(program)
         _fill(names)
         _offline(names)
-        _members(names, stack)
+        _members(names, folder, stack)
         wait_until(
             lambda: world.lags() == TRUTH, seconds=60, what="all groups as far as they get"
         )
@@ -162,7 +162,7 @@ class StuckMembers:
             self.over.wait(300)
 
 
-def _members(names: str, stack: ExitStack) -> None:
+def _members(names: str, folder: Path, stack: ExitStack) -> None:
     stuck = StuckMembers()
     listeners = {
         "healthy": lambda _: None,
@@ -176,6 +176,7 @@ def _members(names: str, stack: ExitStack) -> None:
             consume_from=ConsumeFrom.FIRST,
             orderly=group == "ordered",
             broadcasting=group == "broadcasting",
+            offsets_folder=str(folder / "offsets"),
             close_timeout_ms=1_000,
         )
         stack.enter_context(
