@@ -102,8 +102,9 @@ def hang_up(_command: Command, peer: Peer) -> None:
 async def test_a_connection_that_fails_is_another_attempt_elsewhere(
     cluster, producer, is_there
 ):
-    cluster.a.scripts[RequestCode.SEND_MESSAGE_V2] = hang_up
-    if not is_there:
+    if is_there:
+        cluster.a.scripts[RequestCode.SEND_MESSAGE_V2] = hang_up
+    else:
         await cluster.a.server.close()
     results = await asyncio.gather(*(producer.send(MESSAGE) for _ in range(20)))
     assert {each.queue.broker_name for each in results} == {"b"}
