@@ -172,6 +172,7 @@ class Dispatcher:
         for command in waiting:
             if command[1] & RESPONSE:
                 peer.take_answer(command)
+                now = self.now()  # Who waited for the answer may have gone on at once.
                 continue
             handler = handlers.get(command[0])
             if handler is None:

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from cometmq.codec.remoting import Command, encode_command
+from cometmq.model.flags import RESPONSE
 from cometmq.net.answer import Answer
+from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.peer import Peer
 from cometmq.net.server import Server
 from cometmq.net.socket_writer import SocketWriter
@@ -20,7 +22,7 @@ from cometmq.net.turn import BUDGET_SECONDS, COUNT_MAX, LONE_READS, LONE_TURNS
 from cometmq.wire.connection import Connection
 from tests.support.hand_clock import HandClock
 from tests.support.hand_connection import connection_from
-from tests.support.tables import answering
+from tests.support.tables import table_of
 
 STORE, ASK, FAIL = 9100, 9001, 9002
 REQUEST_SECONDS = 100e-6
@@ -92,7 +94,11 @@ class Hall:
         self.stores = Stores(self.clock)
         self.on_ask: Callable[[], None] = lambda: None
         table: dict[int, Any] = {STORE: self.stores, ASK: self.ask, FAIL: self.fail}
-        self.server = Server(answering(table), self.clock)
+        self.counted: list[float] = []  # The seconds of each answered request.
+        dispatcher = Dispatcher(
+            table_of(table), on_answered=lambda *counted: self.counted.append(counted[3])
+        )
+        self.server = Server(dispatcher, self.clock)
 
     def ask(self, _command: Command, _peer: Peer) -> Answer:
         self.clock.turn(REQUEST_SECONDS)
@@ -259,6 +265,19 @@ async def test_a_handler_that_fails_loses_its_own_request(hall):
     first.data_received(frames(1, first=9))
     await turn()
     assert first_wire.answers() == [(0, 9)]
+
+
+async def test_what_an_answer_lets_go_on_is_no_time_of_the_request_behind_it(hall):
+    peer, wire = hall.connect()
+    asked = next(peer.call(STORE, {}))
+    asked.begin(lambda _answer, _error: hall.clock.turn(1.0))
+    await turn()
+    [(_, opaque)] = wire.answers()  # It is our question.
+    answer = encode_command(Command(0, RESPONSE, opaque=opaque))
+    peer.data_received(answer + frames(2, code=ASK))
+    await turn()
+    assert hall.clock.monotonic() > 1.0
+    assert hall.counted == pytest.approx([REQUEST_SECONDS, REQUEST_SECONDS])
 
 
 async def test_a_bad_frame_ends_its_connection_and_nothing_else_of_the_turn(hall):
