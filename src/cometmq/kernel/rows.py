@@ -146,7 +146,7 @@ class Lane(NamedTuple, Generic[End]):
         topic_block: Topic as encoded in records.
         answer_start: Header of an answer up to the physical offset in its message id.
         sys_flag: Bits for each record of the topic.
-        asked_block: Topic that clients name, as encoded in records; another one than `topic_block` if messages wait.
+        asked_block: Topic that clients name, as encoded in records; not `topic_block` for delayed or half messages.
         extra: Properties that are added to each message, encoded.
         delay_ms: Delay of messages with a delay level, ms; their tags code is the time when they are due. -1: no delay level.
         timing: Slots and recall handles of timed messages; `answer_start` then contains NO_HANDLE. None: not timed.

@@ -22,5 +22,5 @@ class CaughtUp:
             self._caught_up_at = now
 
     def behind_seconds(self, acked: int, end: int, now: float) -> float:
-        """Return the seconds since the slave had all of the log (at most since the start here); 0.0 if it has all now."""
+        """Return the seconds since the slave had all of the log, else since measuring began; 0.0 if it has all now."""
         return 0.0 if acked >= end else now - self._caught_up_at

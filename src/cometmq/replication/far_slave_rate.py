@@ -32,7 +32,7 @@ class FarSlaveRate:
         self._mean_growth = 0.0  # Begins low: a burst is over before it counts.
 
     def look(self, end: int, now: float) -> None:
-        """Measure the log's growth from the offset up to which slaves may have it, and the monotonic time in seconds.
+        """Measure the log's growth: `end` is the offset up to which slaves may have it, `now` the monotonic time (s).
 
         To be called several times a second while slaves are connected; ignored within 0.1 s after a measurement.
         """

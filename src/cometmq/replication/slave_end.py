@@ -42,7 +42,7 @@ def joint_start(oldest: int, end: int, file_size: int) -> int:
 
     Args:
         oldest: Physical offset of the first byte of the slave's log.
-        end: Physical offset up to which the slave may report its log; at most `oldest` if that is empty.
+        end: Physical offset up to which the slave may report its log; at most `oldest` if this log is empty.
         file_size: Size of a log file in bytes.
     """
     if end <= oldest:
@@ -123,7 +123,7 @@ class SlaveEnd:
 
     @property
     def log_wanted(self) -> int:
-        """Number of bytes to read next: the rest of a frame and the next header, or only its part that this log has.
+        """Number of bytes to read next: a frame's rest and the next header, or the frame's part that this log also has.
 
         0 if a header, or a part of the handshake, comes next.
         """
@@ -187,7 +187,7 @@ class SlaveEnd:
         return CopyingStopped(f"another history: {where}")
 
     def outgoing(self, kept: int, now: float) -> bytes:
-        """Return the bytes to write now, and forget them; empty if there are none.
+        """Return the bytes of handshake and acknowledgements to write now, and forget them; empty if there are none.
 
         Args:
             kept: Physical offset up to which this log survives the death of its process.

@@ -126,7 +126,7 @@ class Machines:
             name: Name for the log.
             step: Returns the seconds until the next call (directly or as steps); `NEVER`: only when woken.
             first_seconds: Seconds until the first call; a wake may shorten them, but not below `period_seconds`.
-            rest_seconds: Seconds until the next call after an error.
+            rest_seconds: Seconds until the next call after an error; a wake does not shorten them.
             period_seconds: Shortest pause after a call if the job is woken; a call may return a shorter one.
         """
         machine = KeptMachine(

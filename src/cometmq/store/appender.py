@@ -165,7 +165,7 @@ class Appender:
         *,
         is_together: bool,
     ) -> list[Piece]:
-        """Pack the records; return a piece (file, position, bytes) for each log file, and append to the two lists."""
+        """Pack the records; return a piece (file, position, bytes) for each log file; fill `results` and `arrivals`."""
         some = puts if isinstance(puts, list) else list(puts)
         self._tick()
         file, position = self._log.tail_file(), self._log.positions.written
@@ -184,7 +184,7 @@ class Appender:
         )
 
     def _tick(self) -> None:
-        """Set the store time of the batch to now, unless the clock is less than a minute behind the last batch."""
+        """Set the store time of the batch: now, or the last batch's if the clock is less than a minute behind that."""
         now_ms = self._clock.now_ms()
         if not 0 < self.store_ms - now_ms < _CLOCK_STEP_BACK_MS:
             self.store_ms = now_ms

@@ -111,7 +111,10 @@ class Background:
         return self._log.ahead.needed(self._log.positions.written)
 
     def adopt(self, plan: FilePlan, error: Exception | None) -> None:
-        """Handle the outcome of `make_file`; after an error, a write that needs the file tries to create it."""
+        """Allow a file to be created in advance again, after `make_file`; if that failed, from the next disk check on.
+
+        Until then, a write that needs the file tries to create it.
+        """
         if error is None:
             self._log.ahead.plan_done()
         elif plan.start != self._failed_ahead:

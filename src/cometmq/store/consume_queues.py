@@ -108,7 +108,8 @@ class ConsumeQueues:
         """Prepare a queue for the offset of a recovered or replicated record; return False if the offset is wrong.
 
         The body's CRC does not cover the offset. For one below the next, the topic was probably deleted and created again:
-        the newer message counts. A larger one, by at most GAP_MAX, leaves a gap, which readers skip.
+        the newer message counts, and the entries from that offset on are removed. A larger one, by at most GAP_MAX,
+        leaves a gap, which readers skip.
 
         Args:
             queue: The record's queue.

@@ -233,9 +233,10 @@ class DerivedQueues(Derived):
     def _go_on_elsewhere(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> None:
         """Handle a record whose queue offset, which the CRC of its body does not cover, is not its queue's next one.
 
-        An offset of 0 counts as that of a topic created again. Any other step back waits for the queue's next record that
-        is out of order. If the queue has grown meanwhile, the waiting record is dropped. If that next record has the
-        following offset, the step back counts; if it leaves a gap of one, the waiting record fills that; else it is dropped.
+        A step ahead leaves a gap (`ConsumeQueues.align`); an offset of 0 counts as that of a topic created again. Any
+        other step back waits for the queue's next record that is out of order. If the queue has grown meanwhile, the
+        waiting record is dropped. If that next record has the following offset, the step back counts; if it leaves a
+        gap of one, the waiting record fills that; else it is dropped.
         """
         end, place, doubted = self._doubted.pop(queue, (-1, -1, entry))
         # Unless the queue went on normally since then.
@@ -257,9 +258,9 @@ class DerivedQueues(Derived):
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
         """Load queues (not batch queues) from files, and return the physical offset from which the log must be fed.
 
-        Moves each non-empty file of a wrong size away, and then prepares to rebuild all queues; after an unclean stop,
-        removes entries that cannot be trusted. If the log has no files, deletes these queues and returns None. A
-        read-only store's files are not touched.
+        Moves each non-empty file of a wrong size away. Then, or if entries are missing or point beyond the log, deletes
+        all queues, to be rebuilt from the log's start; else, after an unclean stop, removes entries it cannot trust.
+        If the log has no files, deletes these queues and returns None. A read-only store's files do not change.
 
         Raises:
             StoreDamaged: All non-empty queue files, more than one, have the same size, but not that of the setting.

@@ -123,5 +123,5 @@ class Flushing:
         self._waiters.expire(self._clock.monotonic())
 
     def fail(self) -> None:
-        """Call back all waiters with DISK_LATE, because nothing is flushed any more; later waiters no longer wait."""
+        """Call back all waiters with DISK_LATE, because nothing is flushed any more (`PositionWaiters.fail`)."""
         self._waiters.fail()

@@ -262,7 +262,7 @@ class Index:
         return sync or IndexSync(self._disk, self.directory)
 
     def write_all(self) -> None:
-        """Enter all waiting keys, write them, and copy all changed slots for a sync; raise OSError if writing fails."""
+        """Enter and write all waiting keys, and copy all changed slots for the last sync; failures raise OSError."""
         self.on_error = _raise
         self.build()
         while not self.continue_round():
@@ -280,7 +280,7 @@ class Index:
     # --- asking and deleting
 
     def search(self, topic: str, key: str, *, begin_ms: int, end_ms: int) -> IndexSearch:
-        """Enter the keys of waiting messages, unless the log is being truncated; return a prepared search by key.
+        """Enter and write keys of waiting messages, unless the log is being truncated; return a prepared search by key.
 
         Args:
             topic: Topic of the messages.

@@ -91,7 +91,7 @@ class IndexFile:
     def grow_again(
         self, header: IndexHeader, slots: "memoryview[int]", *, are_changed: bool
     ) -> None:
-        """Prepare an existing file for inserts, with its header and slots; with `are_changed`, all must be written."""
+        """Prepare an existing file for inserts into these slots; with `are_changed`, a checkpoint writes them all."""
         self.header = header
         self.slots = slots
         self._written_count = header.index_count
@@ -189,7 +189,7 @@ class IndexFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file if it is open; entries not written yet are kept, and `write_entries` opens it again."""
         if self._fd >= 0:
             self._disk.close(self._fd)
             self._fd = -1

@@ -162,11 +162,14 @@ class DerivedIndex(Derived):
             raise OSError(EIO, "the index cannot be written", self.index.directory)
 
     def mark_before(self, offset: int) -> tuple[int, int, int]:
-        """Return what a checkpoint would record of the index if the log ended at this offset; may raise OSError.
+        """Write waiting keys; return what a checkpoint would record of the index if the log ended at this offset.
 
         Returns:
             The newest file's name as a number, the number of its next entry (both 0 without a file), and the index time
             for Java's checkpoint (ms).
+
+        Raises:
+            OSError: The index could not be written or read.
         """
         self.write()
         name, count, number = self.index.mark_before(offset)

@@ -226,7 +226,8 @@ class MessageStore:
         """Sync everything to the device, mark the directory as cleanly closed and release it.
 
         Flushes, file and checkpoint jobs, and truncations must have ended. If the disk fails, which is only logged, or the
-        store accepts no messages until a restart, it is released unmarked and maybe unsynced: an abort file stays.
+        store accepts no messages until a restart, the directory is released unmarked and maybe unsynced: an existing
+        abort file stays.
         """
         if self._is_closed:
             return

@@ -108,7 +108,10 @@ class PositionWaiters:
             self._flushed.popleft()[2](Durability.DISK_LATE)
 
     def fail(self) -> None:
-        """Call back all waiters with DISK_LATE: nothing is flushed any more; later ones are called back at once."""
+        """Call back all waiters with DISK_LATE, because nothing is flushed any more.
+
+        Later waiters are called back at once, with OK if their offset was reached, or the reason why it was not.
+        """
         self._is_failed = True
         self._give_up(-1)
 

@@ -77,7 +77,7 @@ class QueueMending:
         self._writing = Lock()
 
     def entries(self, queue: ConsumeQueue, offset: int, entries: Buffer) -> bytes:
-        """Return the first entries of a read, with bad ones repaired; unless read-only, try to write these to the file.
+        """Return the first entries of a read, with bad ones repaired, if possible in the file, too (not if read-only).
 
         May block on the device, and raise OSError; any thread.
 

@@ -58,7 +58,9 @@ class QueueTable:
         return list(self._topics.get(topic, {}).values())
 
     def open_for_append(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return the queue to append to, creating it if needed, without a file; keep it at most until its `deleted` is set.
+        """Return the queue to append to, creating it if needed, without a file.
+
+        The caller must not use the object any more once its `deleted` is set.
 
         Raises:
             RecordIllegal: The topic cannot have a directory, or the queue is a batch queue.

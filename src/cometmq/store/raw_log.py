@@ -80,7 +80,7 @@ class RawLog:
         return RawPiece(end, None)
 
     def _fill(self, offset: int, content: memoryview) -> int:
-        """Write a part of a blank end; return the physical offset of its end."""
+        """Write a part of a blank end; return the physical offset after that part."""
         self._log.write_behind(self._file_at(offset - 1), offset, content)
         return offset + len(content)
 

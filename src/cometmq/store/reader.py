@@ -208,7 +208,7 @@ class Reader:
     ) -> PulledAnswer | None:
         """Return the finished pull answer for a queue that is not a batch queue, or None if `get` must produce it.
 
-        The answer is (frame, size of its messages in bytes, their number, bytes that were checked).
+        The answer is (frame, size of its messages, their number, size of all that was checked), sizes in bytes.
         """
         count, log = terms[1], self._log
         if terms[3] is not None and count < self._scan_entries:
@@ -383,7 +383,7 @@ class Reader:
         )
 
     def _is_likely(self, wanted: WantedRead, entries: Buffer, chosen: ChosenEntries) -> bool:
-        """Return whether entries seem sound: at least one, none deleted after an existing one, 16 MiB at most."""
+        """Return whether entries seem sound: some, none deleted after an existing one, messages of 16 MiB at most."""
         if not chosen.looked or chosen.size > _BELIEVED_SIZE_MAX:
             return False
         if not chosen.removed:

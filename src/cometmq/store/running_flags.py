@@ -45,7 +45,7 @@ class RunningFlags:
         return sum(self._reasons)
 
     def has(self, flag: RunningFlag) -> bool:
-        """Return whether messages are refused for this reason, perhaps among others."""
+        """Return whether a flag is set, perhaps among others."""
         return flag in self._reasons
 
     def raise_flag(self, flag: RunningFlag, reason: str) -> None:

@@ -182,7 +182,7 @@ class Truncation:
         yield partial(self._take_checkpoint_back, end)
 
     def _take_checkpoint_back(self, end: int) -> None:
-        """Lower the checkpoint, so that it covers no record after the new end."""
+        """Lower the checkpoint to the new end; note the store time there, and what stays of the waiting batches."""
         file = self._log.chain.find(end)
         assert file is not None
         record = record_at(file, end)

@@ -71,7 +71,7 @@ class Upkeep:
         self._ready: tuple[Progress, Checkpoint] | None = None
 
     def tick(self) -> None:
-        """Write what is due: index and queue entries, a checkpoint's part; once a second, check the disk and retry."""
+        """Write due entries, copy index slots for a checkpoint; once a second, check the disk, retry stuck queues."""
         now = self._clock.monotonic()
         self._index.tick()
         if self._queues.dirty or self._is_in_round or self._is_checkpoint_old():
@@ -244,7 +244,7 @@ class Upkeep:
         return self._job_out is not None
 
     def go_back(self, store_ms: int) -> None:
-        """Discard the planned checkpoint after a truncation to a record of this store time (ms)."""
+        """Discard the planned checkpoint, and lower `dispatched_ms` to this store time, of the first removed record."""
         self._noted = self._ready = None
         self._queues.end_round()
         self._dispatcher.dispatched_ms = min(self._dispatcher.dispatched_ms, store_ms)

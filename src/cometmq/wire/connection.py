@@ -57,7 +57,7 @@ class BadFrame(NamedTuple):
     Attributes:
         error: Why it was skipped.
         opaque: The opaque in its header, or None if that could not be found.
-        flag: Its bits ONEWAY and RESPONSE, which say whether its sender waits for an answer; None if they could not be found.
+        flag: Its flag, whose bits ONEWAY and RESPONSE say whether its sender waits for an answer; None if not found.
     """
 
     error: CodecError
@@ -326,7 +326,7 @@ def _bad_frame(error: CodecError, kind: int, header: bytes) -> BadFrame:
 
 
 def _salvage(pattern: re.Pattern[bytes], at: int, kind: int, header: bytes) -> int | None:
-    """Return a number in a broken header: in JSON what `pattern` finds, otherwise at a position; None if it is missing."""
+    """Return a number in a broken header: in JSON by `pattern`, else by position; None if missing or too large."""
     if kind == JSON:
         found = pattern.search(header)
         return int(found[1]) if found and abs(int(found[1])) <= _OPAQUE_MASK else None
