@@ -293,8 +293,8 @@ class AccessGate:
             sender: The address that the call comes from.
 
         Raises:
-            GateRefusal: The address is not white, and the call names no user or is not signed by the enabled user that
-                it names, or the address has sent too many wrong signatures.
+            GateRefusal: The address is not exempt, and the call names no enabled user; or, unless this user need not
+                sign there, the signature is wrong, or too many of the name or address were wrong.
         """
         table, ip = self._users.current, sender.ip
         if table.is_unasked(ip):

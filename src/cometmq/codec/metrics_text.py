@@ -111,7 +111,7 @@ class MetricText:
     def pieces(
         self, name: str, metric: Metric, source: Iterable[Sample | None], at_once: int
     ) -> Iterator[tuple[bytes, int]]:
-        """Yield (text, number of items) for up to `at_once` items of `source` at a time, and for a sum of the rest."""
+        """Yield (text, number of items) for up to `at_once` items of `source` at a time; sum those over the limit."""
         common = ",".join(
             [self._common, *(f'{label}="{text}"' for label, text in metric.fixed)]
         )

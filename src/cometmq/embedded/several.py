@@ -231,7 +231,7 @@ class LocalCluster:
 
 
 def store_of(data_dir: Path, index: int) -> Path:
-    """Return the store directory of the broker with this number; broker-a's is that of an `AsyncEmbedded`."""
+    """Return the store directory of a broker by its number: 0 is `store`, as for an `AsyncEmbedded`, 1 is `store-b`."""
     return data_dir / (f"{STORE_FOLDER}-{ascii_lowercase[index]}" if index else STORE_FOLDER)
 
 

@@ -52,7 +52,7 @@ class PortClaim(NamedTuple):
 
 
 def metrics_claim(host: str, port: int) -> PortClaim:
-    """Return the claim of the port of /metrics, without which a program starts, too."""
+    """Return the port of /metrics as a `PortClaim` that is not needed: a program starts without it, too."""
     return PortClaim("metricsPromExporterPort", host, port, is_needed=False)
 
 

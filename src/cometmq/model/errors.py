@@ -75,7 +75,7 @@ class StoreError(CometError):
 
 
 class StoreFull(StoreError):
-    """No disk space or another resource is left to create a file, or the disk is above its warning level."""
+    """No message is accepted, mostly for lack of disk space or another resource, or for a disk above its warning level."""
 
 
 class StoreBusy(StoreError):
@@ -127,7 +127,7 @@ class ConnectionLost(NetError):
 
 
 class RequestTimeout(NetError):
-    """No answer arrived within the allowed time, or no time is left to ask."""
+    """No answer arrived within the allowed time, no time is left to ask, or a gRPC client cannot be asked."""
 
 
 class ClientError(CometError):

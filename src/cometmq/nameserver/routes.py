@@ -440,7 +440,7 @@ class RouteTable:
     # --- changes by tools
 
     def wipe_write_perm(self, broker_name: str) -> int:
-        """Make a broker's topics unwritable, usually until it registers changed topics; return the number of topics."""
+        """Make a broker's queues of all topics unwritable, usually until it registers changed topics; count topics."""
         topics = self.topics_of(broker_name)
         for topic in topics:
             data = self.topics[topic][broker_name]
@@ -448,7 +448,7 @@ class RouteTable:
         return len(topics)
 
     def add_write_perm(self, broker_name: str) -> int:
-        """Set the permission of all topics of a broker to read and write, whatever it was; return their number."""
+        """Set the permission of a broker's queues of all topics to read and write, whatever it was; count topics."""
         topics = self.topics_of(broker_name)
         for topic in topics:
             data = self.topics[topic][broker_name]
@@ -456,7 +456,7 @@ class RouteTable:
         return len(topics)
 
     def register_topic(self, topic: str, queues: tuple[QueueData, ...]) -> None:
-        """Add or change the queues of a topic; if one of its brokers is unknown, only log a warning, as in RocketMQ."""
+        """Add or change a topic's queues; if the broker of one of them is unknown, only log a warning."""
         unknown = [data.broker_name for data in queues if data.broker_name not in self.groups]
         if unknown:
             _log.warning(

@@ -112,7 +112,7 @@ class StoreFolder:
 
     @property
     def is_local(self) -> bool:
-        """Whether the folder is on this machine's own file system."""
+        """Whether the place is a path (maybe on a network mount) or file:// URI, not a URI of another file system."""
         return isinstance(self.files, fs.LocalFileSystem)
 
     def path(self, name: str) -> str:

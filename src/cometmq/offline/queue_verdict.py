@@ -22,7 +22,12 @@ class QueueVerdict:
     def __init__(
         self, store: FoundStore, findings: Findings, *, topics: frozenset[str]
     ) -> None:
-        """Load the queues; `topics` exist according to the broker's configuration.
+        """Load the consume queues of a store without changing files.
+
+        Args:
+            store: The store to check.
+            findings: Receives what `finish` reports.
+            topics: Topics in topics.json; of other topics, the records of a queue without files count as deleted.
 
         Raises:
             StoreDamaged: A queue file has a wrong size.
@@ -60,7 +65,7 @@ class QueueVerdict:
         return sum(count.matched for count in queues.values())
 
     def _judge(self, queue_id: QueueId, count: QueueCount, deleted: int) -> None:
-        """Report the entries that a queue lacks, by the sum of its counts.
+        """Report the entries that a queue lacks, and its records of deleted topics, by the sum of its counts.
 
         `deleted` is the physical offset of the last record of its topic that is known to be of a deleted topic.
         """

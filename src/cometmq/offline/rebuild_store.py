@@ -119,7 +119,7 @@ class StoreRebuild:
         return [[count], *written, *map(list, found.told())]
 
     def finish(self, rows: Iterable[Row], *, clock: Clock) -> RebuildResult:
-        """Complete the rebuild from the rows of all tasks: fill gaps, and then compare, index or install, as was asked.
+        """Complete the rebuild from the rows of all tasks: fill gaps, then compare, or build the index, maybe install.
 
         Raises:
             StoreLocked: A program has the directory open; only when installing.

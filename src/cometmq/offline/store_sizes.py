@@ -31,7 +31,7 @@ def kept_sizes(source: StoreFolder) -> StoreSettings:
     """Return settings with the sizes and delay levels saved with an archive, or RocketMQ's defaults if none were.
 
     Raises:
-        SettingsError: A later version wrote them.
+        SettingsError: They have another version.
         StoreDamaged: The file is damaged.
     """
     defaults = StoreSettings()

@@ -47,7 +47,7 @@ def read_topic_manifest(place: str) -> TopicManifest | None:
     """Read and return the manifest of an archive of topics (`topics.json`); None if there is none.
 
     Raises:
-        SettingsError: A later version wrote it.
+        SettingsError: It has another version.
         StoreDamaged: The file is damaged.
     """
 

@@ -40,7 +40,7 @@ def join_pages() -> int | None:
     Call this in a thread: each range takes a part of a millisecond, with pauses in between.
 
     Returns:
-        Number of ranges that were merged now or found merged; None if Linux has no huge pages or its
+        Number of ranges that were merged now or found merged; None if the system has no huge pages or its
             administrator has disabled them ("never").
     """
     try:
@@ -80,7 +80,7 @@ def _pieces(maps: str, size: int) -> list[int]:
 
 
 async def join_as_it_grows(*, look_seconds: float = _LOOK_SECONDS) -> None:
-    """Merge memory each time this process has grown by more than 8 MiB; returns only if merging is not possible."""
+    """Merge used memory into huge pages each time this process has grown by over 8 MiB; return if it is impossible."""
     joined_at = 0
     while True:
         await asyncio.sleep(look_seconds)

@@ -29,7 +29,7 @@ def notify(state: str) -> None:
 
 
 async def ping_watchdog() -> None:
-    """Notify systemd twice in each WatchdogSec that this loop runs; return at once if the unit has no WatchdogSec."""
+    """Notify systemd twice in each WatchdogSec that this loop runs; return at once without one for this process."""
     microseconds = whole_number(os.environ.get("WATCHDOG_USEC", "0"))
     if not microseconds or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return

@@ -23,7 +23,7 @@ class WaitingTable:
 
 
 def encode_waiting(table: WaitingTable, member: str) -> str:
-    """Encode a table of waiting messages as JSON text; `member` is TIMER or TRANSACTION."""
+    """Encode a table of waiting messages as JSON text; its field `member`, TIMER or TRANSACTION, has the counts."""
     counts = {
         topic: {"count": count, "timeStamp": changed_ms}
         for topic, (count, changed_ms) in table.counts.items()
@@ -32,7 +32,10 @@ def encode_waiting(table: WaitingTable, member: str) -> str:
 
 
 def decode_waiting(text: str, member: str) -> WaitingTable:
-    """Decode a table of waiting messages; `member` is TIMER or TRANSACTION. Raises CodecError if it is malformed."""
+    """Decode JSON text to a table of waiting messages, with the counts of its field `member`, TIMER or TRANSACTION.
+
+    Raises CodecError if it is malformed.
+    """
     body = load_object(text, member)
     part = body.member(member)
     counts = {}

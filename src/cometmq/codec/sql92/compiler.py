@@ -188,7 +188,7 @@ def _readings(left: Kind, right: Kind) -> tuple[Reading, Reading]:
 
 
 def _is_text(name: str, text: str) -> Evaluate:
-    """Compile the most common term, property = 'text' with non-empty text; it rarely slices the block."""
+    """Compile the most common term, property = 'text' (not empty), to a function that rarely slices the block."""
     fetch, key = _searched(name), b"\x02%b\x01" % name.encode()
     size, wanted = len(key), text.encode()
     ended = wanted + b"\x02"

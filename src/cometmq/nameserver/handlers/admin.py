@@ -90,13 +90,13 @@ class AdminHandlers:
         return Answer(body=encode_kv_table(table))
 
     def handle_wipe_write_perm(self, command: Command, _peer: Peer) -> Answer:
-        """Make a broker's topics unwritable in routes; return their count (WIPE_WRITE_PERM_OF_BROKER 205)."""
+        """Make a broker's queues unwritable in routes; return its number of topics (WIPE_WRITE_PERM_OF_BROKER 205)."""
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.wipe_write_perm(header.broker_name)
         return Answer(fields=encode_fields(WipeWritePermResponse(count)))
 
     def handle_add_write_perm(self, command: Command, _peer: Peer) -> Answer:
-        """Make a broker's topics readable and writable in routes; return their count (ADD_WRITE_PERM_OF_BROKER 327)."""
+        """Make a broker's queues readable and writable in routes; return its number of topics (request code 327)."""
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.add_write_perm(header.broker_name)
         return Answer(fields=encode_fields(AddWritePermResponse(count)))
@@ -112,9 +112,10 @@ class AdminHandlers:
         return Answer(body=encode_properties_text(settings_table(self._settings.current)))
 
     def handle_change_settings(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Change settings that a request may change, and store them in the conf file (UPDATE_NAMESRV_CONFIG 318).
+        """Change settings, and store them in the conf file (UPDATE_NAMESRV_CONFIG 318).
 
-        Without a conf file, or if only storing fails, which raises RequestError, they last until the process ends.
+        Raises RequestError, and changes none, if one is unknown or invalid, or no request may change it. Without a conf
+        file, or if only storing fails (RequestError as well), the changes last until the process ends.
         """
         try:
             values = decode_java_properties(command.body)

@@ -85,7 +85,7 @@ class _ReceivedRegistration(NamedTuple):
 class _KnownRegistrations:
     """Cache of brokers' last decoded registrations, which the next mostly repeat; drops the least recently used.
 
-    Registrations with filter servers or static topics are not kept.
+    Registrations with filter servers or static topics, or of more than 1 MiB, are not kept.
     """
 
     def __init__(self) -> None:
@@ -257,9 +257,9 @@ class RegistrationHandlers:
         return Answer()
 
     def handle_register_topic(self, command: Command, peer: Peer) -> Answer:
-        """Set a topic's queues, if all its brokers registered from the sender's host (REGISTER_TOPIC_IN_NAMESRV 217).
+        """Set a topic's queues on the brokers that a request names (REGISTER_TOPIC_IN_NAMESRV 217).
 
-        Raises RequestError if one registered from another host; otherwise changes nothing if one is unknown.
+        Raises RequestError if a known broker has no member from the sender's host; changes nothing if one is unknown.
         """
         header = decode_fields(TopicRequest, command.fields)
         if command.body:

@@ -224,7 +224,7 @@ def _address(host: str, port: int) -> str:
 
 
 def _ordinal(text: str) -> int:
-    """Return RocketMQ's number of a version such as "5.1.2"; for a text of another form, that of this software."""
+    """Return RocketMQ's number of the version that begins a text, as "5.1.2" (right from 4.6 on); without one, ours."""
     found = _VERSION_TEXT.match(text)
     if found is None:
         return VERSION

@@ -42,7 +42,7 @@ class Receipts:
     def acknowledge(
         self, context: CallContext, request: pb.AckMessageRequest
     ) -> pb.AckMessageResponse:
-        """Acknowledge up to 256 messages; return a status for each, OK again until the handle's time is over."""
+        """Acknowledge up to 256 messages; return a status for each, OK if repeated before the handle's time is over."""
         topic, group = self._names(context, request.topic, request.group)
         if not request.entries:
             raise ProxyRefusal(pb.BAD_REQUEST, "ack message result is empty")
@@ -108,7 +108,10 @@ class Receipts:
     def forward(
         self, context: CallContext, request: pb.ForwardMessageToDeadLetterQueueRequest
     ) -> Steps[Message]:
-        """Store a message as a dead letter of the group, and acknowledge it once that is confirmed."""
+        """Store a message as a dead letter of the group, then acknowledge it, even if replicas lack the letter by then.
+
+        A message whose topic was deleted is only acknowledged.
+        """
         topic, group = self._names(context, request.topic, request.group)
         services = context.services
         receipt, physical_offset = decode_handle(

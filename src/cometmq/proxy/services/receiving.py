@@ -136,7 +136,10 @@ class Receiving:
         group: GroupConfig,
         result: PopResult,
     ) -> Steps[None]:
-        """Answer a call with its popped messages, or release them if it is over; raise ProxyRefusal if none."""
+        """Answer a call with its popped messages, or release them if the call is over; raise ProxyRefusal if none.
+
+        Messages that were tried too often become dead letters before, in either case.
+        """
         call, services = context.call, context.services
         if result.code == ResponseCode.POLLING_FULL:
             yield from _pause(_FULL_SECONDS)

@@ -126,7 +126,7 @@ def check_keys(keys: Sequence[str]) -> None:
 
 
 def check_message_group(group: str) -> None:
-    """Raise ProxyRefusal (ILLEGAL_MESSAGE_GROUP) if it is blank, has 64 or more bytes, or a control character."""
+    """Raise ProxyRefusal (ILLEGAL_MESSAGE_GROUP) if a group is blank, has over 63 bytes, or has a control character."""
     _check_not_blank(group, pb.ILLEGAL_MESSAGE_GROUP, "message group")
     if len(group.encode()) >= MESSAGE_GROUP_SIZE_MAX:
         raise ProxyRefusal(
