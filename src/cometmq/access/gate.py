@@ -293,8 +293,8 @@ class AccessGate:
             sender: The address that the call comes from.
 
         Raises:
-            GateRefusal: The address is not exempt, and the call names no enabled user; or, unless this user need not
-                sign there, the signature is wrong, or too many of the name or address were wrong.
+            GateRefusal: The address is not exempt, and either the call names no enabled user, or that user must sign
+                there and the signature is wrong, or too many of this name or address were.
         """
         table, ip = self._users.current, sender.ip
         if table.is_unasked(ip):

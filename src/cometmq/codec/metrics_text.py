@@ -68,10 +68,7 @@ class LabelRows:
         self._texts: list[str] = []
 
     def texts(self, start: int, end: int) -> list[str]:
-        """Return the labels of the samples from `start` to `end` as lines have them, with the brace and space behind.
-
-        The labels of all earlier samples must have been requested.
-        """
+        """Return the labels of the samples from `start` to `end` as lines have them, with brace and space behind."""
         new = self.rows[len(self._texts) : end]
         self._texts += [self._form % values for values in _all_safe(new)]
         return self._texts[start:end]

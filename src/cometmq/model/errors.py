@@ -75,7 +75,7 @@ class StoreError(CometError):
 
 
 class StoreFull(StoreError):
-    """No message is accepted, mostly for lack of disk space or another resource, or for a disk above its warning level."""
+    """No message is accepted, mostly for lack of disk space or another resource, or as the disk is above a limit."""
 
 
 class StoreBusy(StoreError):

@@ -440,7 +440,7 @@ class RouteTable:
     # --- changes by tools
 
     def wipe_write_perm(self, broker_name: str) -> int:
-        """Make a broker's queues of all topics unwritable, usually until it registers changed topics; count topics."""
+        """Make a broker's queues unwritable, usually until it registers changed topics; return its number of topics."""
         topics = self.topics_of(broker_name)
         for topic in topics:
             data = self.topics[topic][broker_name]
@@ -448,7 +448,7 @@ class RouteTable:
         return len(topics)
 
     def add_write_perm(self, broker_name: str) -> int:
-        """Set the permission of a broker's queues of all topics to read and write, whatever it was; count topics."""
+        """Set the permission of a broker's queues to read and write, whatever it was; return its number of topics."""
         topics = self.topics_of(broker_name)
         for topic in topics:
             data = self.topics[topic][broker_name]

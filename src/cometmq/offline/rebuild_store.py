@@ -119,7 +119,7 @@ class StoreRebuild:
         return [[count], *written, *map(list, found.told())]
 
     def finish(self, rows: Iterable[Row], *, clock: Clock) -> RebuildResult:
-        """Complete the rebuild from the rows of all tasks: fill gaps, then compare, or build the index, maybe install.
+        """Complete the rebuild from all tasks' rows: fill gaps, then compare or, as asked, build the index and install.
 
         Raises:
             StoreLocked: A program has the directory open; only when installing.

@@ -86,7 +86,7 @@ def queue_table_of(
 
 @keep_short(_QUEUES_KEPT, length_max=512)  # Names of a topic and a broker.
 def _queue_of_text(key: str) -> MessageQueue | None:
-    """Decode a queue from JSON text; None if that is no JSON object. Caches short texts: many groups have equal queues."""
+    """Decode a queue from JSON text; None if that is no JSON object. Short texts are cached, because many repeat."""
     try:
         return _queue_of_key(orjson.loads(key))
     except orjson.JSONDecodeError:

@@ -105,7 +105,7 @@ def is_packed(body: bytes, *, is_claimed: bool) -> bool:
 
 
 def topic_size(config: TopicConfig) -> int:
-    """Return the size of a topic in the parts of a compressed registration, in bytes before compression, or more."""
+    """Return an upper bound of a topic's size in a compressed registration, in bytes before the compression."""
     size = len(config.name) + len(config.filter_type) + _TOPIC_REST_SIZE
     if config.attributes:
         size += len(fastjson.dumps(dict(config.attributes)))
@@ -159,7 +159,7 @@ def _topic_text(config: TopicConfig) -> bytes:
 
 
 def _inflated(body: bytes) -> bytearray:
-    """Decompress a body piece by piece into a buffer of the size measured before, which saves memory.
+    """Decompress a body twice, piece by piece: to measure it, then into a buffer of that size, which saves memory.
 
     Raises CodecError or BombError.
     """

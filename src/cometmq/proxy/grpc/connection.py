@@ -323,7 +323,7 @@ class GrpcConnection(ServedProtocol):
         self.flush()
 
     def check(self, now: float) -> None:
-        """End slow requests, unread responses and idle or unread connections; ping a silent client that has open calls."""
+        """End slow requests, unread responses, an idle or unread connection; ping a silent one that has open calls."""
         limits = self._server.limits
         if self._full_since is not None and now - self._full_since >= limits.stalled_seconds:
             _log.info(

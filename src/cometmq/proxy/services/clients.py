@@ -224,7 +224,7 @@ def _address(host: str, port: int) -> str:
 
 
 def _ordinal(text: str) -> int:
-    """Return RocketMQ's number of the version that begins a text, as "5.1.2" (right from 4.6 on); without one, ours."""
+    """Return RocketMQ's number of the version x.y.z that begins a text (right from 4.6 on); without one, CometMQ's."""
     found = _VERSION_TEXT.match(text)
     if found is None:
         return VERSION

@@ -167,7 +167,7 @@ class ClientTelemetry:
         return pb.NotifyClientTerminationResponse(status=OK)
 
     def note_producer(self, context: CallContext, topic: str) -> None:
-        """Register a client as a producer for a topic (1,000 at most), so that the broker can ask it about transactions."""
+        """Register a client as a producer of a topic (1,000 at most); the broker may then ask it about transactions."""
         client = context.client
         if topic not in client.topics and len(client.topics) < TOPICS_MAX:
             client.topics.add(topic)

@@ -71,7 +71,7 @@ def status_of_entries(entries: Sequence[pb.Status]) -> pb.Status:
 
 
 def status_of_durability(durability: Durability) -> pb.Status:
-    """Return the status of a stored message: OK, or an error if flush or replicas are late or missing."""
+    """Return the status of a stored message: OK, or an error if it is not flushed, replicated or committed in time."""
     if durability is Durability.OK:
         return OK
     code, name = _UNCONFIRMED[durability]
