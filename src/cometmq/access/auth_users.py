@@ -115,7 +115,7 @@ class AuthUsers(UserTable):
         return self.users.get(name)
 
     def is_open(self, code: int) -> bool:
-        """Return whether this code is among those that need no user (the gate of access control limits some)."""
+        """Return whether requests with this code need no user; the gate may still refuse them from other machines."""
         return code in self._unasked
 
     def is_right_spared(self, code: int) -> bool:

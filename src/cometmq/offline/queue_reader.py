@@ -25,7 +25,7 @@ class QueueFile(NamedTuple):
 
 
 class FileEntries(NamedTuple):
-    """Entries of a queue file and their queue offsets, without blank entries and those of lost messages."""
+    """Entries of a queue file and their queue offsets, without blank and gap entries (`codec.queue_entry`)."""
 
     offsets: Longs
     entries: Entries

@@ -54,7 +54,7 @@ def cut(files: Sequence[ListedFile], split_bytes: int) -> list[Split]:
 
 
 def between(splits: Sequence[Split], start: int | None, end: int | None) -> list[Split]:
-    """Return the parts of splits that are in [start, end); for those in the file of `end`, the log ends there."""
+    """Return the parts of splits that are in [start, end); `end` becomes the `stop` of those in the file of `end`."""
     kept = []
     for split in splits:
         lo = split.lo if start is None else max(split.lo, start)

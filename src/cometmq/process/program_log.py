@@ -190,7 +190,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
             self._set_timer(count.ends - now)
 
     def _set_timer(self, seconds: float) -> None:
-        """Start the timer thread that ends windows after some seconds, even if nothing more is logged."""
+        """Start a timer thread that ends expired windows after `seconds`, even if nothing more is logged."""
         self._timer = threading.Timer(max(seconds, 0.0), self._on_timer)
         self._timer.daemon = True
         self._timer.start()

@@ -89,7 +89,7 @@ class SignedCallGate(OpenGate):
 
 
 def topic_accesses(name: str, *actions: Action) -> Access:
-    """Return the access to a topic (of a retry topic: to its group) that a right to any of these actions gives."""
+    """Return the access to a topic (or a retry topic's group) for which a right to any of these actions suffices."""
     return topic_access(name, frozenset(actions))
 
 
