@@ -173,7 +173,7 @@ class CopyReading:
         return self.copies[part[0]].size_of(part[1])
 
     def read(self, part: Part, seen: CompareCounts) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a part that are to be compared; count these, the others, and a log's damage in `seen`."""
+        """Yield a part's messages to be compared; count these, those passed over, and a log's damage in `seen`."""
         side, piece = part
         for every in self.copies[side].read(piece, seen.damages.take):
             batch = queued(every)
