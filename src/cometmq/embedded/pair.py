@@ -26,7 +26,7 @@ from cometmq.codec.host import encode_host
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.properties import encode_properties
 from cometmq.model.codes import RequestCode
-from cometmq.model.errors import BrokerRefused, SettingsError
+from cometmq.model.errors import BrokerRefused, RequestError, SettingsError
 from cometmq.model.message import Message
 from cometmq.model.queue import MessageQueue
 from cometmq.model.settings import Layer
@@ -121,7 +121,14 @@ class LocalSends:
         has_waited: bool,
     ) -> None:
         """Complete the futures of stored sends with their SendResults, for the calls of `put` that wait."""
-        settings, status = self._broker.settings, SEND_STATUSES[DURABILITY_CODES[durability]]
+        code = DURABILITY_CODES[durability]
+        if code not in SEND_STATUSES:  # A later leader may lack them: the answer is an error.
+            remark = (
+                f"the message is {durability.value}; send it again, consumers may get it twice"
+            )
+            self.refused(sends, RequestError(code, remark))
+            return
+        settings, status = self._broker.settings, SEND_STATUSES[code]
         for (message, admitted, end), (queue_offset, physical_offset, _) in zip(
             sends, results, strict=True
         ):

@@ -19,6 +19,7 @@ from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused
 from cometmq.store.conf_file import ConfFile
+from cometmq.store.positions import Durability
 from cometmq.store.real_disk import RealDisk
 from tests.support.request_fields import long_fields, pull_fields
 from tests.unit.broker.conftest import eventually, serve
@@ -149,6 +150,24 @@ async def test_messages_of_this_process_are_put_into_the_role_in_force(tmp_path)
         assert result.status is SendStatus.OK
         queues = [one.broker._store.queue("Orders", number) for number in range(4)]
         assert sum(queue.max_offset for queue in queues if queue is not None) == 4
+
+
+@pytest.mark.parametrize("durability", Durability)
+async def test_each_durability_ends_a_put_of_this_process(tmp_path, durability):
+    async with serve(tmp_path) as served:
+        await sent(served, b"1")
+        here, message = LocalSends(served.broker), Message("Orders", b"2")
+        admitted = here._admit(message, served.broker.role.sends)
+        end = asyncio.get_running_loop().create_future()
+        stored = [(message, admitted, end)], [(0, 0, 0)]
+        here.stored(*stored, durability, has_waited=True)
+        assert end.done()
+        if durability is Durability.NOT_COMMITTED:
+            with pytest.raises(BrokerRefused, match="a majority of the group") as refused:
+                await end
+            assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        else:
+            assert (await end).status in SendStatus
 
 
 async def test_a_restart_has_the_role_that_was_changed(tmp_path):
