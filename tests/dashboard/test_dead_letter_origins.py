@@ -12,6 +12,7 @@ from cometmq.client.identity import make_unique_ids
 from cometmq.client.producer.encoded_send import SendEncoder
 from cometmq.client.producer.sender import EncodedSender
 from cometmq.connect import ClientInstance
+from cometmq.model.flags import COMPRESSED
 from cometmq.net.loop import run as run_loop
 from tests.dashboard.web import text_of
 from tests.support.command_line import run
@@ -24,8 +25,8 @@ CASES = {
 }
 
 
-def bury(nameserver: str, topic: str, properties: dict[str, str]) -> None:
-    """A dead letter with these properties, which users cannot set."""
+def bury(nameserver: str, topic: str, properties: dict[str, str], *, sys_flag: int = 0) -> None:
+    """A dead letter with these properties and flags, which users cannot set."""
 
     async def work() -> None:
         instance = ClientInstance(nameserver)
@@ -33,7 +34,7 @@ def bury(nameserver: str, topic: str, properties: dict[str, str]) -> None:
         ids = make_unique_ids(instance.ip, instance.clock, instance.chance)
         encoder = SendEncoder("buries", settings, instance.clock, ids)
         try:
-            encoded = encoder.pack(Message(topic, b"dead"), properties)
+            encoded = encoder.pack(Message(topic, b"dead"), properties, sys_flag=sys_flag)
             await EncodedSender(instance, settings).start(encoded, None, None)
         finally:
             await instance.close()
@@ -61,6 +62,20 @@ def test_a_letter_goes_where_the_page_said(admin, nameserver, case):
         went = [topic for topic, count in counts(asked).items() if count > before[topic]]
     shown = shown[0] if isinstance(shown, list) else shown
     assert (named, saved, shown["origin"], went) == ([wanted], wanted, wanted, [wanted])
+
+
+def test_the_saved_file_names_a_letter_that_cannot_be_decoded(admin, nameserver):
+    group = "origins-broken"
+    with Admin(nameserver) as asked:
+        asked.topics.create(f"%DLQ%{group}", queues=1)
+    for sys_flag in (COMPRESSED, 0, COMPRESSED):
+        bury(nameserver, f"%DLQ%{group}", {}, sys_flag=sys_flag)
+    saved = admin.get("/dead/export", name=group).text
+    first, second, third = map(json.loads, saved.splitlines())
+    assert (first["error"].split(":")[3], third["error"].split(":")[3]) == (
+        "0 cannot be decoded", "2 cannot be decoded",
+    )  # fmt: skip
+    assert second["body"] == "dead"
 
 
 def counts(asked: Admin) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from itertools import chain
 
@@ -128,7 +129,8 @@ async def _check(
 async def export(request: PageRequest) -> Response:
     """Return a download of JSON lines: up to EXPORT_MAX (10,000) dead letters of a group, by queue and offset.
 
-    It ends after about 256 MiB of bodies. If a broker fails meanwhile, the last line has the error.
+    It ends after about 256 MiB of bodies. A line has the error of each letter that cannot be decoded; if a broker fails
+    meanwhile, the last line has that error.
     """
     group = needed(request.fields, "name", "group")
     await request.cluster.puller.queues(
@@ -144,15 +146,25 @@ async def export(request: PageRequest) -> Response:
 
 async def _lines(request: PageRequest, group: str) -> AsyncIterator[bytes]:
     left, bytes_left = EXPORT_MAX, _EXPORT_BYTES_MAX
+    errors: deque[str] = deque(maxlen=EXPORT_MAX)
+    letters = request.admin.dead_letters.read(group, on_unreadable=errors.append)
     try:
-        async for letter in request.admin.dead_letters.read(group):
-            yield (json.dumps(dead_letter_json(letter)) + "\n").encode("utf-8", "replace")
+        async for letter in letters:
+            while errors:
+                yield _line({"error": errors.popleft()})
+            yield _line(dead_letter_json(letter))
             left, bytes_left = left - 1, bytes_left - len(letter.body)
             if left == 0 or bytes_left <= 0:
                 return
     except CometError as error:
         # Lines that were sent cannot be undone; the last line says that the file is incomplete.
-        yield (json.dumps({"error": str(error)}) + "\n").encode("utf-8", "replace")
+        errors.append(str(error))
+    for each in errors:
+        yield _line({"error": each})
+
+
+def _line(value: dict[str, object]) -> bytes:
+    return (json.dumps(value) + "\n").encode("utf-8", "replace")
 
 
 PAGES = (
