@@ -9,7 +9,9 @@ import pytest
 
 from cometmq import Admin, Message, Producer, StoredMessage
 from cometmq.embedded import Embedded
+from cometmq.model.errors import NetError
 from tests.support.command_line import json_lines, run
+from tests.support.processes import free_port
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +150,11 @@ def test_the_client_gives_messages(cluster, sent):
         assert admin.messages.by_id(topic, results[5].message_id) == viewed
         assert admin.messages.by_id(topic, "0" * 32) is None
         assert admin.messages.by_key(topic, "k0", end_ms=1000) == []
+
+
+def test_an_id_is_not_unknown_because_no_server_answers():
+    with Admin(f"127.0.0.1:{free_port()}") as admin, pytest.raises(NetError):
+        admin.messages.find("7F000001000051C30000000000005AF7")
 
 
 def test_messages_of_a_deleted_topic_of_the_same_name_are_told_from_those_of_the_new_one(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 
+from cometmq.client.admin.copies import is_refusal
 from cometmq.client.admin.delayed import DelayedFinder, DelayedMessages, DelayKind
 from cometmq.client.admin.explain import Explainer, Explanation
 from cometmq.client.admin.groups import AsyncGroupAdmin
@@ -21,7 +22,6 @@ from cometmq.model.errors import (
     BrokerNotFound,
     BrokerRefused,
     CodecError,
-    NetError,
     TopicNotFound,
 )
 from cometmq.model.message import Message, StoredMessage
@@ -107,13 +107,18 @@ class AsyncMessageAdmin(AsyncNoun):
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
+            BrokerRefused, NetError: A server does not permit the search, or does not answer.
         """
         found = None if topic is None else await self.by_id(topic, message_id)
         if found is None and is_offset_message_id(message_id):
             try:
                 found = await self.view(message_id)
-            except (BrokerNotFound, BrokerRefused, NetError):
+            except BrokerNotFound:
                 return None  # Most ids of producers name no broker.
+            except BrokerRefused as refused:
+                if is_refusal(refused):
+                    raise
+                return None
         return None if found is None or topic not in (None, found.topic) else found
 
     async def at_offset(self, topic: str, offset: int) -> list[StoredMessage]:

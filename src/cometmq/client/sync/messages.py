@@ -69,6 +69,7 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
+            BrokerRefused, NetError: A server does not permit the search, or does not answer.
         """
         return self._portal.call(self._client.find, message_id, topic=topic)
 
