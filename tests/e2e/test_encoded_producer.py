@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 
 import pytest
@@ -20,7 +21,7 @@ from cometmq.connect import (
 from cometmq.embedded import Embedded
 from cometmq.errors import BrokerRefused, ClientClosed, CometError, MessageError
 from cometmq.model import properties as keys_of
-from cometmq.model.flags import TRANSACTION_PREPARED
+from cometmq.model.flags import COMPRESSED, TRANSACTION_PREPARED
 from tests.support.processes import wait_until
 
 
@@ -98,7 +99,10 @@ def test_nothing_is_sent_if_a_message_cannot_be_encoded_or_does_not_belong_to_th
     assert sent.queue_offset == 0
 
 
-def test_a_judge_without_a_mark_is_asked_about_every_half_message():
+@pytest.mark.parametrize(
+    ("body", "sys_flag"), [(b"x", 0), (zlib.compress(bytes(5 << 20)), COMPRESSED)]
+)
+def test_a_judge_without_a_mark_is_asked_about_every_half_message(body, sys_flag):
     asked = []
 
     def judge(half: CheckedHalfMessage) -> TransactionState:
@@ -112,7 +116,8 @@ def test_a_judge_without_a_mark_is_asked_about_every_half_message():
     ):
         marks = {keys_of.TRAN_MSG: "true", keys_of.PRODUCER_GROUP: "judged"}
         message_id, properties = block(producer, **marks)
-        producer.send_each([EncodedMessage("t", b"x", properties, 0, TRANSACTION_PREPARED)])
+        flags = TRANSACTION_PREPARED | sys_flag
+        producer.send_each([EncodedMessage("t", body, properties, 0, flags)])
         wait_until(lambda: message_id in asked, seconds=10, what="a check")
 
 

@@ -101,7 +101,7 @@ class AsyncEncodedProducer(AsyncGroupClient):
                 self._encoder,
                 partial(self._judged, judge),
                 namespace=self._namespace,
-                body_size_max=self._settings.body_size_max,
+                body_size_max=None,
                 mark=mark,
             )
             check_code = RequestCode.CHECK_TRANSACTION_STATE

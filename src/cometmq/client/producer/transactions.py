@@ -99,7 +99,7 @@ class ProducerTransactions:
     Args:
         check: Returns the outcome of a transaction that this producer did not begin; None: the answer is UNKNOWN.
         namespace: Namespace to remove from topics before the listener sees them.
-        body_size_max: Maximum length of a body after decompression, bytes.
+        body_size_max: Maximum length of a body after decompression, bytes; None: `check` gets messages without bodies.
         interceptors: Interceptors of the producer.
         mark: Name of a property; only checks of half messages with this property are answered.
     """
@@ -112,7 +112,7 @@ class ProducerTransactions:
         check: Callable[[StoredMessage], Any] | None,
         *,
         namespace: Namespace,
-        body_size_max: int,
+        body_size_max: int | None,
         interceptors: Sequence[Interceptor] = (),
         mark: str = keys_of.PRODUCER_GROUP,
     ) -> None:
@@ -253,9 +253,10 @@ class ProducerTransactions:
             return False
         header = decode_fields(CheckTransaction, command.fields)
         queue = MessageQueue(record.topic, header.broker_name or "", record.queue_id)
-        message = unpack(
-            record, queue, body_size_max=self._body_size_max, namespace=self._namespace
-        )
+        size_max = self._body_size_max
+        if size_max is None:  # A body that need not be seen may have any size or form.
+            record, size_max = record._replace(body=b"", sys_flag=0), 0
+        message = unpack(record, queue, body_size_max=size_max, namespace=self._namespace)
         size = len(command.body) + len(message.body)
         key = channel.address, message.message_id
         if key in self._checking:
