@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import json
 import subprocess
+import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 import cometmq
 from cometmq import (
     Admin,
+    AsyncAdmin,
     ConsumeFrom,
     Message,
     Producer,
@@ -22,10 +27,17 @@ from cometmq import (
     StoredMessage,
 )
 from cometmq.client.admin import replay
-from cometmq.connect import AsyncReplayClaims, LetterId, ReplayCandidate
+from cometmq.connect import (
+    AsyncEncodedProducer,
+    AsyncReplayClaims,
+    EncodedMessage,
+    LetterId,
+    ReplayCandidate,
+)
 from cometmq.embedded import Embedded
 from cometmq.errors import TopicNotFound
-from tests.support import json_tables, topics
+from cometmq.model.flags import COMPRESSED
+from tests.support import json_tables, processes, topics
 from tests.support.command_line import COMETMQ, environment, output, printed, run
 from tests.support.frames import ask
 from tests.support.processes import wait_until
@@ -295,3 +307,45 @@ def test_a_run_remembers_what_a_dead_run_had_sent_through_its_next_claim() -> No
                 assert await claims.take("mine", letters) == new
 
         mq.run(story())
+
+
+@pytest.mark.timeout(120)
+def test_reading_a_letter_that_decompresses_to_much_does_not_hold_the_loop(tmp_path: Path):
+    body = zlib.compress(bytes(60 << 20))
+
+    async def longest_pause(admin: AsyncAdmin) -> float:
+        """Read the letter, and return the longest time (s) between two turns of the loop meanwhile."""
+        longest, ended = 0.0, False
+
+        async def tick() -> None:
+            nonlocal longest
+            last = time.monotonic()
+            while not ended:
+                await asyncio.sleep(0)
+                last, before = time.monotonic(), last
+                longest = max(longest, last - before)
+
+        ticking = asyncio.create_task(tick())
+        assert [len(each.body) async for each in admin.dead_letters.read("big")] == [60 << 20]
+        ended = True
+        await ticking
+        return longest
+
+    async def work(nameserver: str) -> None:
+        async with (
+            AsyncAdmin(nameserver) as admin,
+            AsyncEncodedProducer(nameserver, group="buries") as producer,
+        ):
+            await admin.topics.create("%DLQ%big", queues=1)
+            await producer.send_each([EncodedMessage("%DLQ%big", body, "", 0, COMPRESSED)])
+            # Of a busy machine, at least one of several readings shows it.
+            pauses = [await longest_pause(admin) for _ in range(5)]
+        began = time.monotonic()
+        zlib.decompress(body)
+        assert min(pauses) < (time.monotonic() - began) / 2
+
+    with (
+        processes.nameserver(tmp_path / "nameserver") as names,
+        processes.broker(tmp_path / "broker", names.address),
+    ):
+        asyncio.run(work(names.address))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from cometmq.client.admin.absent import missing_brokers, silent_broker
@@ -13,7 +14,7 @@ from cometmq.client.admin.states import TopicState
 from cometmq.client.admin.topics import AsyncTopicAdmin
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
-from cometmq.client.consumer.pull.received import unpack
+from cometmq.client.consumer.pull.received import GROWTH_AT_ONCE, UnpackedRoom, unpack
 from cometmq.codec.record import decode_records
 from cometmq.model.errors import CodecError, CometError, NetError, TopicNotFound
 from cometmq.model.message import StoredMessage
@@ -123,24 +124,21 @@ class AsyncDeadLetterAdmin(AsyncNoun):
         """
         group = self._full(group)
         await self._check(group)
-        topic, say = dead_letter_topic(group), on_unreadable or _ignore
+        topic, say, limit = dead_letter_topic(group), on_unreadable or _ignore, BODY_SIZE_MAX
         async with AsyncQueueReader(group=TOOLS_GROUP, instance=self._live) as reader:
-            found = (await reader.queues([topic]))[topic]
-            if isinstance(found, TopicNotFound):
-                raise found
-            begins = (
-                reader.offsets_by_time(dict.fromkeys(found.readable, wanted.since_ms))
-                if wanted.since_ms
-                else reader.min_offsets(found.readable)
-            )
-            firsts = all_of((await begins).values())
-            ends = all_of((await reader.max_offsets(found.readable)).values())
-            for queue, first, end in zip(found.readable, firsts, ends, strict=True):
+            for queue, first, end in await _ranges(reader, topic, wanted.since_ms):
                 start = first if last is None else max(first, end - last)
                 async for pull in reader.read(queue, start, end):
+                    room = UnpackedRoom(GROWTH_AT_ONCE)
                     for record in decode_records(pull.body):
                         try:
-                            letter = unpack(record, queue, body_size_max=BODY_SIZE_MAX)
+                            letter = room.unpack(
+                                record, queue, body_size_max=limit, namespace=NO_NAMESPACE
+                            )
+                            if letter is None:
+                                letter = await asyncio.to_thread(
+                                    unpack, record, queue, body_size_max=limit
+                                )
                         except CodecError as error:
                             if wanted.takes_time(record.store_timestamp):
                                 place = place_text(queue, record.queue_offset)
@@ -258,6 +256,23 @@ class AsyncDeadLetterAdmin(AsyncNoun):
         """
         found = [_count(group, state) for group, state in (await self._states()).items()]
         return self._own_counts([each for each in found if each.letters or each.unknown])
+
+
+async def _ranges(
+    reader: AsyncQueueReader, topic: str, since_ms: int
+) -> list[tuple[MessageQueue, int, int]]:
+    """Return each queue of a topic with the offsets of its first message since a time (0: of all) and after its last."""
+    found = (await reader.queues([topic]))[topic]
+    if isinstance(found, TopicNotFound):
+        raise found
+    begins = (
+        reader.offsets_by_time(dict.fromkeys(found.readable, since_ms))
+        if since_ms
+        else reader.min_offsets(found.readable)
+    )
+    firsts = all_of((await begins).values())
+    ends = all_of((await reader.max_offsets(found.readable)).values())
+    return list(zip(found.readable, firsts, ends, strict=True))
 
 
 def _count(group: str, state: TopicState) -> DeadLetterCount:
