@@ -191,9 +191,9 @@ async def check_right(
 
 
 async def _report(clients: Clients, **wanted: Any) -> "AccountsReport":
-    """Return what is wanted of `users.list`; print failures on stderr, but raise one if no broker answers.
+    """Call `users.list` with these arguments; print brokers' errors on stderr, but raise one if no broker answers.
 
-    Also names the brokers that left: they may have other users.
+    Also prints on stderr the brokers that left their nameserver: they may have other users.
     """
     note_absent(await clients.admin.brokers.missing())
     report = await clients.admin.users.list(**wanted)

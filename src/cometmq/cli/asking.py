@@ -101,7 +101,7 @@ def table(
     *,
     is_finding: bool = False,
 ) -> Shown:
-    """Return lines as the output of a command: an array or a table with these columns, for an empty one `nothing`."""
+    """Return lines as the output of a command: an array, or for people a table, or the text `nothing` without lines."""
     return Shown(
         [dict(zip(columns, line, strict=True)) for line in lines],
         lambda: print_lines(columns, lines, nothing),
@@ -292,8 +292,9 @@ def ask(nameserver: str, work: Callable[[Clients], Awaitable[Result]]) -> Result
 def _ask_again(nameserver: str, look: Callable[[Clients], Awaitable[bool]]) -> bool:
     """Run `look`, and again 2 s after each run, until Ctrl-C or SIGTERM; return the last result.
 
-    The first run must succeed; Ctrl-C or SIGTERM before its end raises KeyboardInterrupt. A later NetError, BrokerNotFound or BrokerRefused, as in a broker's restart, is printed
-    (a repeated one once), and `look` is retried; other errors are raised.
+    An error of the first run is raised; Ctrl-C or SIGTERM before its end raises KeyboardInterrupt. A later NetError,
+    BrokerNotFound or BrokerRefused, as in a broker's restart, is printed (a repeated one once), and `look` is retried;
+    other errors are raised.
     """
     last: bool | None = None
 

@@ -119,7 +119,7 @@ async def config(
     all_: AllSettings = False,
     broker_id: BrokerId = 0,
 ) -> Lines:
-    """Show settings in force that are not defaults, or named ones, with default and source; --set changes a master's.
+    """Show settings in force (not defaults, named ones or --all) with default and source; --set changes a master's.
 
     A CometMQ broker with a configuration FILE writes a change to FILE.overlay beside it, and leaves FILE as it is.
     """

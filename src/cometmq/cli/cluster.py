@@ -82,7 +82,7 @@ async def producers(
         ),
     ] = None,
 ) -> Lines:
-    """Show the connected producers and their groups; status 1 when a broker does not answer."""
+    """Show the connected producers and their groups; status 1 when a broker left or does not answer."""
     found, absent = await clients.admin.groups.producers()
     lines = [
         ProducerLine(
@@ -103,7 +103,10 @@ async def producers(
 @cluster.command()
 @lists(ReplicaLine._fields, "No broker is registered at the nameserver.")
 async def replicas(clients: Clients) -> Lines:
-    """Show each master and slave, and how far its copy of the log is; status 1 if one is late, stopped, away or has a fault."""
+    """Show each master and slave, and how far its copy of the log is; status 1 unless all are in order.
+
+    In order are a master with the slaves that it needs, and slaves that copy without a fault.
+    """
     lines = lines_of(await clients.admin.brokers.copies())
     missing = await clients.admin.brokers.missing()
     return Lines(lines, missing, is_finding=not all(line.is_well for line in lines))

@@ -245,7 +245,7 @@ def _of_ports(claims: Sequence[PortClaim]) -> Iterator[CheckedRow]:
 
 
 def _unresolved(setting: str, addresses: Sequence[str]) -> Iterator[CheckedRow]:
-    """Yield the addresses whose host is a name that this machine cannot resolve; malformed ones are skipped."""
+    """Yield a row for each address whose host is a name that this machine cannot resolve; skip malformed ones."""
     for address in addresses:
         try:
             host, port = split_address(address)

@@ -138,7 +138,10 @@ async def show(
     until: Until = "",
     count_max: ShownMax = SHOWN_DEFAULT,
 ) -> Shown:
-    """Show the newest dead letters of a group that match; status 1 when there is none, or a broker is missing."""
+    """Show the newest dead letters of a group that match; status 1 when there is none.
+
+    Status 1 also when a broker that may have more has left its nameserver.
+    """
     from cometmq.admin import dead_letter_json
 
     wanted = _wanted(sql, key, since, until)
@@ -170,7 +173,10 @@ async def stats(
     since: Since = "",
     until: Until = "",
 ) -> Lines:
-    """Count the dead letters of a group for each pair of original topic and number of tries; status 1 when a broker is missing."""
+    """Count the dead letters of a group by original topic and number of tries.
+
+    Status 1 when a broker that may have more has left its nameserver.
+    """
     lines = await _counted(_read(clients, group, _wanted(sql, key, since, until)))
     absent = await missing_with(clients, dead_letter_topic(group))
     return Lines(lines, absent)
@@ -222,7 +228,10 @@ def export_letters(
     until: Until = "",
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Write dead letters of a group as JSON, one a line, to FILE or stdout; status 1 when a broker is missing."""
+    """Write dead letters of a group as JSON, one a line, to FILE or stdout.
+
+    Status 1 when a broker that may have more has left its nameserver.
+    """
     import orjson
 
     from cometmq.admin import dead_letter_json

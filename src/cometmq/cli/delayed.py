@@ -33,7 +33,10 @@ async def delayed(
         ),
     ] = None,
 ) -> Shown:
-    """List messages that wait for a delay level or a time, the next one first; status 1 when a broker is missing."""
+    """List messages that wait for a delay level or a time, the next one first.
+
+    Status 1 when a broker does not answer, or has left its nameserver.
+    """
     try:
         delay_levels_ms(levels or "")
     except SettingsError as error:

@@ -74,7 +74,10 @@ async def conflicts(
     *,
     group: Annotated[str | None, group_option("Only this group. Default: all groups.")] = None,
 ) -> Shown:
-    """Show groups whose members have different subscriptions or the same client id; status 1 if there are any."""
+    """Show groups whose members have different subscriptions or the same client id; status 1 if there are any.
+
+    Status 1 also when a broker has left its nameserver.
+    """
     if group is not None:
         await clients.admin.groups.show(group)  # Raises if the group is misspelt.
     found = await clients.admin.groups.conflicts(group)
@@ -101,7 +104,10 @@ async def conflicts(
 @transactions.command()
 @watches
 async def discarded(clients: Clients) -> Shown:
-    """Show half messages that brokers discarded, for example after too many checks; status 1 when a broker is missing."""
+    """Show half messages that brokers discarded, for example after too many checks.
+
+    Status 1 when a broker has left its nameserver.
+    """
     found = await clients.admin.transactions.discarded()
     return Shown(
         [*map(message_json, found)],

@@ -162,7 +162,7 @@ async def list_groups(
     *,
     all_: Annotated[bool, typer.Option("--all", help="Also list system groups.")] = False,
 ) -> Lines:
-    """Show consumer groups: topics, members, lag in messages and time, rate; status 1 when a broker does not answer."""
+    """Show consumer groups: topics, members, lag, rate; status 1 when a broker left or does not answer."""
     states = await clients.admin.groups.list()
     missing = await clients.admin.brokers.missing()
     now_ms = clients.instance.clock.now_ms()
@@ -185,7 +185,7 @@ async def show(
         bool, typer.Option("--threads", help="Also show the thread stacks of each member.")
     ] = False,
 ) -> Shown:
-    """Show one group: its settings, members, and lag by queue; status 1 when a broker does not answer."""
+    """Show one group: its settings, members, and lag by queue; status 1 when a broker left or does not answer."""
     state = await clients.admin.groups.show(group)
     said: list[dict[str, Any]] = []
     if running or threads:

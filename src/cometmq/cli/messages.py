@@ -52,7 +52,10 @@ async def find(
     queue: Queue = None,
     count_max: ShownMax = COUNT_DEFAULT,
 ) -> Shown:
-    """Find messages by one of --key, --id, --offset and --time; status 1 when there is none, or a broker is missing."""
+    """Find messages by one of --key, --id, --offset and --time; status 1 when none is found.
+
+    Status 1 also when a broker that may have more has left its nameserver, unless --id found the message.
+    """
     if sum(option is not None for option in (key, id_, offset, time)) != 1:
         text = "give exactly one of --key, --id, --offset and --time"
         raise typer.BadParameter(text, param_hint="find")

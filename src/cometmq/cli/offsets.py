@@ -76,9 +76,10 @@ async def show_offsets(
     *,
     topic: TopicOption = None,
 ) -> Lines:
-    """Show the offsets and the lag of a group, or of all but system groups, by queue; status 1 when a broker does not answer.
+    """Show the offsets and the lag of a group, or of all but system groups, by queue.
 
-    With --json and --watch each look prints one line, so that a file can keep a history of lag.
+    Status 1 when a broker left or does not answer. With --json and --watch each look prints one line, so that a file
+    can keep a history of lag.
     """
     missing = await clients.admin.brokers.missing()
     if group is None:

@@ -89,7 +89,8 @@ def _fields_of(value: Any) -> dict[str, object]:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table to stdout; columns of numbers are aligned right, and those of times (`*_ms`) lose that ending.
 
-    Of a list with more than 4 items the first 3 are shown; other cells are never cut: a terminal wraps long lines. Lines are formatted here because rich's table is slow.
+    Of a list with more than 4 items the first 3 are shown; other cells are never cut: a terminal wraps long lines.
+    Lines are formatted here because rich's table is slow.
     """
     values = [list(row) for row in rows]
     shown = [

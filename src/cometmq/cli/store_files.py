@@ -248,8 +248,8 @@ def import_dledger_store(
 ) -> Shown:
     """Make an ordinary store of what a stopped DLedger broker (enableDLegerCommitLog) of RocketMQ has committed.
 
-    DIR is its storePathRootDir, and is not changed. Any member of the group will do if all were stopped in order. Findings, with status
-    1: entries after the committed index, which are left out.
+    DIR is its storePathRootDir, and is not changed. Any member of the group will do if all were stopped in order.
+    Findings, with status 1: entries after the committed index, which are left out.
     """
     from cometmq.net.clock import SystemClock
     from cometmq.offline.dledger_log import find_dledger
@@ -271,7 +271,7 @@ def import_dledger_store(
 
 
 def _log_paths(folder: Path, config: str | None) -> tuple[str, ...]:
-    """Return the folders of the log that a broker's configuration names, also those without new files; empty if it names none."""
+    """Return the folders of the log that a broker's configuration names, read-only ones too; empty if it names none."""
     settings = store_settings(config)
     if settings is None or not (settings.commitlog_paths or settings.read_only_commitlog_paths):
         return ()

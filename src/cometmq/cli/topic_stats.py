@@ -129,7 +129,10 @@ async def perm(
     ] = None,
     broker: AtBroker = None,
 ) -> Lines:
-    """Show a topic's permission at each broker; flags such as --no-write change it first; status 1 when a broker is missing."""
+    """Show a topic's permission at each broker; flags such as --no-write change it first.
+
+    Status 1 when a broker that may have the topic has left its nameserver, unless --broker is given.
+    """
     admin = clients.admin
     if read is not None or write is not None:
         bits = await admin.topics.set_perm(topic, read=read, write=write, broker=broker)

@@ -18,7 +18,8 @@ class SendStatus(StrEnum):
     """The outcome of a send that a broker accepted: OK, or which flush or replication did not come in time.
 
     FLUSH_DISK_TIMEOUT: not flushed to the master's disk in time; FLUSH_SLAVE_TIMEOUT: not on enough slaves in time;
-    SLAVE_NOT_AVAILABLE: too few usable slaves. The message is stored in all three cases. OK does not imply a flush.
+    SLAVE_NOT_AVAILABLE: too few usable slaves. The broker has appended the message in all three cases, but after a
+    FLUSH_DISK_TIMEOUT may have lost it again (failed disk, truncated log). OK does not imply a flush.
     """
 
     OK = "SEND_OK"

@@ -107,7 +107,7 @@ class UserFile:
         return self._path
 
     def users(self) -> dict[str, DashboardUser]:
-        """Return all users by name, reloading a changed file; empty without one. SettingsError if it is unusable."""
+        """Return all users by name, after reloading a changed file; {} without file. SettingsError if unusable."""
         try:
             state = self._path.stat()
         except FileNotFoundError:

@@ -34,7 +34,8 @@ class DashboardSettings:
         ignore_file: Findings that the doctor leaves out, one `CHECK` or `CHECK:OBJECT` a line; read anew for each page.
 
     Raises:
-        SettingsError: An unusable ignore file; cleartext passwords on a network; certificate or key alone; invalid `proxies` or `sample_seconds`.
+        SettingsError: An unusable ignore file; cleartext passwords on a network; certificate or key alone; invalid
+            `proxies` or `sample_seconds`.
     """
 
     nameservers: str | None = None

@@ -222,7 +222,7 @@ class AsyncDeadLetterAdmin(AsyncNoun):
         return count
 
     async def _states(self) -> dict[str, TopicState]:
-        """Return the state of each group's dead-letter topic, sorted by group; it is empty if the topic cannot be read."""
+        """Return the state of each group's dead-letter topic, by group; of one that cannot be read, without queues."""
         missing = await missing_brokers(self._live)
         away = {topic for broker in missing for topic in broker.queues or ()}
         known = await self._live.nameserver_api.topics()

@@ -153,7 +153,7 @@ class DelayedFinder:
     async def _levels_of(
         self, brokers: set[str], absent: dict[str, AbsentBroker]
     ) -> dict[str, tuple[int, ...]]:
-        """Return the delay levels of each broker, ms, by its name; brokers that do not answer join `absent` instead."""
+        """Return delay levels, ms, by broker: given ones, or as brokers report; silent ones join `absent` instead."""
         if self._levels is not None:
             return dict.fromkeys(brokers, delay_levels_ms(self._levels))
         addresses = await self._instance.nameserver_api.readable_brokers()

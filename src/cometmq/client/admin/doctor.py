@@ -136,7 +136,7 @@ class Doctor:
             return []
 
     async def _settings(self, brokers: Sequence[BrokerState]) -> dict[str, Mapping[str, str]]:
-        """Return the settings of brokers by address, without those that refuse: only some checks need them."""
+        """Return the settings of brokers by address; empty for one whose query fails, as only some checks need them."""
         addresses = [each.address for each in brokers]
         said = await side_by_side(self._api.settings, addresses)
         return {
@@ -200,7 +200,7 @@ class Doctor:
     async def _perms(
         self, masters: Mapping[str, str], brokers: Sequence[BrokerState]
     ) -> dict[str, dict[str, int]]:
-        """Return the permission bits of each topic of users at each broker, by topic and broker name."""
+        """Return the permission bits of each topic of users, by topic and by name of each master that answers."""
         clusters = {each.cluster for each in brokers}
         own = {*clusters, *(each.broker_name for each in brokers)}
         own |= {f"{cluster}_{REPLY_TOPIC_SUFFIX}" for cluster in clusters}

@@ -115,7 +115,7 @@ class AsyncNoun:
         cluster: str | None = None,
         broker: str | None = None,
     ) -> dict[str, Value]:
-        """Return the answer of each master by broker name, of one cluster or one broker only; raise the error of any."""
+        """Return the answer of each master by broker name: of `broker`, or of `cluster`, or of all; raise any error."""
         if broker is None:
             masters = await self._live.nameserver_api.masters(cluster)
         else:

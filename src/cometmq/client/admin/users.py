@@ -229,7 +229,7 @@ class AsyncUserAdmin(AsyncNoun):
 def _told(
     said: Mapping[str, Value | CometError],
 ) -> tuple[dict[str, Value], dict[str, CometError]]:
-    """Return the answers and the errors of members."""
+    """Divide what members returned into answers and errors, both by member."""
     errors = {name: each for name, each in said.items() if isinstance(each, CometError)}
     answers = {name: each for name, each in said.items() if not isinstance(each, CometError)}
     return answers, errors

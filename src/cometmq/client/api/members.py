@@ -22,7 +22,10 @@ _LOCKED_SIZE_MAX = 16 << 20
 
 
 class MemberApi(BrokerRequests):
-    """Sends requests of a group member to brokers; all but `leave` raise BrokerRefused, NetError and CodecError."""
+    """Sends requests of a group's producers and consumers to brokers.
+
+    All methods but `leave` raise BrokerRefused, NetError and CodecError.
+    """
 
     async def beat(self, address: str, heartbeat: bytes) -> None:
         """Send a heartbeat, encoded with `encode_heartbeat`."""

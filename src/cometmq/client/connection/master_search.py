@@ -88,7 +88,10 @@ class MasterSearch:
                 self.doubt(name)
 
     async def pause(self, broker_name: str, seconds: float, error: Exception) -> None:
-        """Wait `seconds` before a broker group is asked again, or less if a search for its new master ends before."""
+        """Wait `seconds` before a broker group is asked again, or less if a search for its new master ends before.
+
+        Starts this search if the error may mean that another member is the master.
+        """
         is_refused = isinstance(error, BrokerRefused) and error.code in _NOT_READ
         if is_refused or isinstance(error, NetError | BrokerNotFound):
             self.doubt(broker_name)

@@ -81,7 +81,7 @@ class TopicRoutes:
         self._collect_brokers()
 
     def confirm(self, topic: str) -> None:
-        """Note that a nameserver has just given the known route of a topic again."""
+        """Store the addresses in a topic's known route as the latest, as a nameserver has just returned it again."""
         if self._note(self._topics[topic].route.brokers):
             self._collect_brokers()
 
@@ -193,8 +193,8 @@ def check_route(topic: str, route: TopicRoute) -> None:
 def inherited_route(default: TopicRoute, *, queues_max: int) -> TopicRoute:
     """Return the route of a topic that does not exist, derived from that of the default topic (TBW102).
 
-    There are at most `queues_max` queues per broker. As MQClientInstance.updateTopicRouteInfoFromNameServer of 5.3.3,
-    which takes the number of read queues for the write queues, too.
+    A broker has at most `queues_max` read queues and at most `queues_max` write queues in it. Unlike here,
+    MQClientInstance.updateTopicRouteInfoFromNameServer of 5.3.3 takes the number of read queues for both.
     """
     return replace(
         default,

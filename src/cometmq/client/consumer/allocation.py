@@ -84,7 +84,7 @@ class MachineRooms:
     def __call__(
         self, queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
     ) -> list[MessageQueue]:
-        """Return a member's equal share of the configured rooms' queues, plus at most one left over; [] if unknown."""
+        """Return a member's equal share of the configured rooms' queues, maybe plus one left over; [] if no member."""
         members = sorted(client_ids)
         if own_id not in members:
             return []
@@ -117,7 +117,7 @@ class NearbyRoom:
     def __call__(
         self, queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
     ) -> list[MessageQueue]:
-        """Return a member's share of the queues in its room and in rooms without members; [] if unknown."""
+        """Return a member's share of the queues in its room and in rooms without members; [] if not in `client_ids`."""
         if own_id not in client_ids:
             return []
         queues_in: dict[str, list[MessageQueue]] = {}

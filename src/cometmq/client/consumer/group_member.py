@@ -399,7 +399,10 @@ class GroupMember:
         return list(self._subscriptions)
 
     def take_request(self, command: Command, channel: Channel) -> bool:
-        """Handle a request of a broker to this member, now or later; return False if this member cannot handle it."""
+        """Handle a request of a broker, now or later; return False if this member handles no such request.
+
+        An offset reset that cannot be decoded, or comes while too many are in progress, is only logged.
+        """
         match command.code:
             case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
                 self._wake.set()

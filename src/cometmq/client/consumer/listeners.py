@@ -52,8 +52,9 @@ class DeadLetter(Exception):
 
     Args:
         reason: Why a retry would not help; written to the log, which is all that happens with broadcasting.
-        messages: The message, or those of a batch, that become dead letters; the others count as refused. None or
-            empty: all. Anything else raises SettingsError, which counts as a failed call like any other exception.
+        messages: The message, or those of a batch, that become dead letters; all others of the call are retried as
+            after any other exception. None or empty: all become dead letters. Anything else that is not messages
+            raises SettingsError, which counts as a failed call.
     """
 
     def __init__(

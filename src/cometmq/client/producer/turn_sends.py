@@ -221,7 +221,7 @@ class PendingSends(PipelinedSends):
         self._alone(answer[2]).answered(answer)
 
     def failed(self, error: BaseException, opaque: int, /) -> None:
-        """Retry the send with this opaque, as if it had been sent alone, or set the error in its future."""
+        """Handle a failure of the send with this opaque as if it had been sent alone: retry it, or fail its future."""
         self._alone(opaque).failed(error)
 
     def _alone(self, opaque: int) -> PendingSend:

@@ -193,8 +193,9 @@ def restore(spark: SparkSession, options: RestoreOptions) -> Report:
     """Recreate a store's directory from an archive with raw records: the log from these, queues and index from the log.
 
     The directory gets its name only when it is complete. Queue and index files have the archived sizes, or else
-    RocketMQ's defaults, unless options change them. Records missing in the archive are findings. If a run with the same options
-    has finished and the directory exists, the next one does nothing and returns the same counts, without findings.
+    RocketMQ's defaults, unless options change them. Records missing in the archive are findings. If a run with the same
+    options has finished and the directory exists, the next one does nothing and returns the same counts, without
+    findings.
 
     Raises:
         SettingsError: The archive has no raw records, lacks topics or the chosen range, or the directory is not empty.

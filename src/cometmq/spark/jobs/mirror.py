@@ -105,7 +105,8 @@ def prepare(source: str, target: str, topics: Sequence[str], kept: Places) -> Pl
         kept: The places of earlier runs; they remain while the target has the queue, so that the order does.
 
     Raises:
-        SettingsError: The clusters share a broker, or a topic has no readable queue in the source, or no readable and writable one in the target.
+        SettingsError: The clusters share a broker, or a topic has no readable queue in the source, or no readable and
+            writable one in the target.
         CometError: The source has no such topic (TopicNotFound), or a server does not answer or refuses.
     """
     places: dict[tuple[str, str, int], MessageQueue] = {}

@@ -72,7 +72,7 @@ class HeldQueues:
         self._give_up(refused)
 
     def _master_moved(self, broker_name: str, _before: str | None) -> None:
-        """Request the locks of a broker group again at its new master, which does not know the locks of the old one."""
+        """Request this member's locks of a broker group again at its new master, which does not know them."""
         held = [queue for queue in self._until if queue.broker_name == broker_name]
         if held:
             self._tasks.spawn(self._renew(held), f"renew at {broker_name}")

@@ -137,11 +137,12 @@ class BrokerGroupMembers:
             queue: Queue to read.
             start: First queue offset.
             end: Queue offset after the last message.
-            is_all: Whether all are wanted: if a slave's answer does not begin with the offset asked for, ask the master.
+            is_all: Whether no offset may be left out: if a slave's answer begins after the offset asked for, ask the
+                master.
             ask: Yields a member's pull answers; called with the first offset and the member's id.
 
         Raises:
-            NetError: The chosen slaves do not have all up to `end`, and there is no master or it cannot be reached.
+            NetError: The chosen slaves did not return all up to `end`, and there is no master or it cannot be reached.
             CometError: Another error of the master, no route can be fetched, or a slave's answer is malformed.
         """
         offset, member = start, self._chosen(queue)
