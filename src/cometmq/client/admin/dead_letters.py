@@ -159,7 +159,10 @@ class AsyncDeadLetterAdmin(AsyncNoun):
             ) from None
 
     async def delete(self, group: str) -> None:
-        """Delete all dead letters of a group, and the records of their replays; raise TopicNotFound if there are none."""
+        """Delete all dead letters of a group, and the records of their replays.
+
+        Raises TopicNotFound if the group has neither a dead-letter topic nor a ledger of replays.
+        """
         full = self._full(group)
         topics = AsyncTopicAdmin(self._admin)
         known = await self._live.nameserver_api.topics()

@@ -74,7 +74,7 @@ class AsyncNoun:
         return self._namespace.wrap(name)
 
     def _own(self, names: Iterable[str]) -> list[str]:
-        """Return the names that belong to the namespace, without it, or to the system; without a namespace, all."""
+        """Return the names in the namespace, without its prefix, and those of the system; without a namespace, all."""
         short = ((self._namespace.unwrap(name), name) for name in names)
         return [own for own, name in short if self._namespace.wrap(own) == name]
 

@@ -1,4 +1,4 @@
-"""Transactions, as `AsyncAdmin.transactions`: half messages that brokers gave up."""
+"""Transactions, as `AsyncAdmin.transactions`: half messages that brokers discarded."""
 
 from cometmq.client.admin.noun import AsyncNoun
 from cometmq.client.admin.queries import read_range

@@ -1,4 +1,4 @@
-"""Users and policies, as `AsyncAdmin.users`; masters and slaves keep their own, so requests are sent to every member."""
+"""Users and policies, as `AsyncAdmin.users`; masters and slaves keep their own, so most requests go to every member."""
 
 from __future__ import annotations
 

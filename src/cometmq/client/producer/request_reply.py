@@ -62,7 +62,10 @@ class OpenRequests:
                 )
 
     def take(self, command: Command, channel: Channel) -> bool:
-        """Pass a pushed reply (PUSH_REPLY_MESSAGE_TO_CLIENT 326) to its request; return False if none waits for it."""
+        """Pass a pushed reply (PUSH_REPLY_MESSAGE_TO_CLIENT 326) to its request; return False if none waits for it.
+
+        Raises CodecError if the reply is malformed.
+        """
         header = decode_fields(PushReply, command.fields)
         properties = decode_properties((header.properties or "").encode())
         number = properties.get(keys_of.CORRELATION_ID, "")

@@ -226,7 +226,7 @@ class ProducerTransactions:
 
     @contextlib.contextmanager
     def _ending(self, end: TransactionEnd, *, is_traced: bool) -> Iterator[None]:
-        """Report the end of a transaction, if `is_traced`, to the interceptors; the block reports it to the broker."""
+        """If `is_traced`, let interceptors observe the `with` block, which reports a transaction's end to a broker."""
         ends = [each.ending(end) for each in self._interceptors] if is_traced else []
         try:
             yield

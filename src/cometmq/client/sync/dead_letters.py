@@ -101,7 +101,10 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
         )
 
     def delete(self, group: str) -> None:
-        """Delete all dead letters of a group, and the records of their replays; raise TopicNotFound if there are none."""
+        """Delete all dead letters of a group, and the records of their replays.
+
+        Raises TopicNotFound if the group has neither a dead-letter topic nor a ledger of replays.
+        """
         self._portal.call(self._client.delete, group)
 
     def waiting(self) -> list[DeadLetterCount]:

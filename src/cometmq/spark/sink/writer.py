@@ -2,7 +2,7 @@
 
 Their guarantee depends on the option `delivery` (docs/spark/delivery.md). When a task's commit message exists, brokers
 have acknowledged all rows of the task, in a transactional write as half messages. With the option `auditDir`, the driver
-writes an audit file from these messages when Spark commits or aborts the write (docs/format/spark-audit.md).
+writes an audit file from these messages, if any, when Spark commits or aborts the write (docs/format/spark-audit.md).
 """
 
 # ruff: noqa: N803  Spark gives these names.

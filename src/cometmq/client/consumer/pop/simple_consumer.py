@@ -256,7 +256,10 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         await self._popper.ack([message])
 
     async def _wait_for_any(self, places: list[_Place], deadline: float) -> None:
-        """Ask brokers whether they have messages; wait for one answer or the deadline. Open queries serve the next call."""
+        """Ask brokers whether they have messages; wait for one answer or the deadline.
+
+        Queries that were not answered stay open, and the next call waits for them, too.
+        """
         left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
         if left_ms <= 0:
             return
