@@ -127,7 +127,7 @@ def delete(name: str) -> None:
 def follow(name: str | None) -> None:
     """Make later clients of this process and its child processes use a profile alone, whatever the environment says.
 
-    Without a name it is the one that `use` chose, unless the environment already names a cluster or keys.
+    Without a name it is the one that `use` chose, if any, unless the environment already has one of its `VARIABLES`.
 
     Raises:
         SettingsError: The profile cannot be used; as for `read`.

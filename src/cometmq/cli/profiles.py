@@ -70,7 +70,7 @@ class ProfileLine(NamedTuple):
     "There are no profiles. cometmq profile add NAME --nameserver HOST:PORT makes one.",
 )
 def list_profiles() -> Lines:
-    """List the profiles; one is used by commands that name none with --profile."""
+    """List the profiles, and show which of them, if any, commands without --profile use."""
     return Lines([_line(name, profile_files.read(name)) for name in profile_files.names()])
 
 
@@ -140,7 +140,7 @@ def use(
         ),
     ] = None,
 ) -> None:
-    """Use a profile in all later commands that name none with --profile."""
+    """Use a profile, or without NAME none, in later commands that have no --profile."""
     profile_files.use(name)
     note(f"Commands use {f'profile {name}' if name else 'no profile'} now.")
 
