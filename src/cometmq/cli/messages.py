@@ -64,7 +64,7 @@ async def find(
         begin = read_time(time, option="--time")
         found = await admin.messages.since(topic, begin, count_max=count_max, queue_id=queue)
     elif offset is not None:
-        found = await admin.messages.at_offset(topic, offset)
+        found = await admin.messages.at_offset(topic, offset, queue_id=queue)
     elif key is not None:
         found = await admin.messages.by_key(topic, key, count_max=count_max)
     else:

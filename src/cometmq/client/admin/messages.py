@@ -121,11 +121,17 @@ class AsyncMessageAdmin(AsyncNoun):
                 return None
         return None if found is None or topic not in (None, found.topic) else found
 
-    async def at_offset(self, topic: str, offset: int) -> list[StoredMessage]:
-        """Return the messages at an offset of a topic, one from each queue that has it; raise TopicNotFound without a route."""
+    async def at_offset(
+        self, topic: str, offset: int, *, queue_id: int | None = None
+    ) -> list[StoredMessage]:
+        """Return the messages at an offset of a topic, one from each queue that has it; raise TopicNotFound without a route.
+
+        `queue_id`: Only from queues with this id; None: from all.
+        """
         async with self._consumer() as consumer:
             queues = await consumer.queues(self._full(topic))
-            read = (read_range(consumer, queue, offset, offset + 1) for queue in queues)
+            wanted = [each for each in queues if queue_id in (None, each.queue_id)]
+            read = (read_range(consumer, queue, offset, offset + 1) for queue in wanted)
             found = chain.from_iterable(await asyncio.gather(*read))
         return [*map(self._short_message, found)]
 

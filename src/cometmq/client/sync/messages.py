@@ -73,9 +73,14 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
         """
         return self._portal.call(self._client.find, message_id, topic=topic)
 
-    def at_offset(self, topic: str, offset: int) -> list[StoredMessage]:
-        """Return the messages at an offset of a topic, one from each queue that has it; raise TopicNotFound without a route."""
-        return self._portal.call(self._client.at_offset, topic, offset)
+    def at_offset(
+        self, topic: str, offset: int, *, queue_id: int | None = None
+    ) -> list[StoredMessage]:
+        """Return the messages at an offset of a topic, one from each queue that has it; raise TopicNotFound without a route.
+
+        `queue_id`: Only from queues with this id; None: from all.
+        """
+        return self._portal.call(self._client.at_offset, topic, offset, queue_id=queue_id)
 
     def since(
         self, topic: str, time_ms: int, *, count_max: int, queue_id: int | None = None
