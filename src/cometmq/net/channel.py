@@ -146,7 +146,10 @@ class Channel(asyncio.Protocol):
                 return
 
     def _give_settled(self, count: int) -> int:
-        """Deliver up to `count` answers of pipelined sends; if none is next, decode the read. Return their number."""
+        """Deliver up to `count` answers of pipelined sends, and return their number.
+
+        If the next bytes are none, decode all bytes received as other answers and requests, and return 0.
+        """
         data, position = self._data, self._position
         if self._has_pipelined:
             end, sends, results, size = plain_answers(data, position, self._wire.awaited, count)

@@ -149,7 +149,7 @@ class Channels:
         return channel
 
     def _note_loss(self, address: str, opened: float) -> None:
-        """Count the loss of a connection if it came early; from the second on, it delays the next connection."""
+        """Count a lost connection that was open for less than 5 s; from the second on, the next one is delayed."""
         now = self._clock.monotonic()
         self._losses = {
             each: losses

@@ -202,7 +202,7 @@ class Dispatcher:
         self._run(handler, command, peer, self.now())
 
     def _run(self, handler: Handler, command: Command, peer: "Peer", began: float) -> float:
-        """Do what `run` does for a request whose turn began at a time; return the time afterwards, when the next one begins."""
+        """Do what `run` does for a request begun at `began`, monotonic seconds; return the time afterwards."""
         try:
             if self._waiting:
                 self._check_room(peer)

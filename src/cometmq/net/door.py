@@ -149,7 +149,10 @@ class Door:
         self._listening.clear()
 
     async def close(self) -> None:
-        """Stop listening, close every connection, wait at most 4 s until they are gone, and cancel `tasks`."""
+        """Stop listening, close every connection (by force if it is not gone after 2 s), and cancel `tasks`.
+
+        Waits at most 4 s until the connections are gone.
+        """
         self.stop_listening()
         await self._asking.close()
         await self._attaching.close()
@@ -246,7 +249,7 @@ class Door:
             self._all_gone.set()
 
     def look_soon(self) -> None:
-        """Schedule a check of the connections within LOOK_SECONDS, because one of them has to send something soon."""
+        """Check within LOOK_SECONDS which connections are silent for too long, as a client must send something soon."""
         self._look_by(min(LOOK_SECONDS, self._idle_seconds))
 
     def _look_by(self, seconds: float) -> None:
@@ -267,7 +270,10 @@ class Door:
         self.close_silent()
 
     def is_awaiting(self) -> bool:
-        """Return whether any connection had sent nothing by the last check; a subclass may await more."""
+        """Return whether to check connections again soon, because one had sent nothing by the last check.
+
+        A subclass may add other reasons.
+        """
         return not all(each.has_spoken for each in self._connections)
 
     def close_silent(self) -> None:

@@ -35,7 +35,7 @@ class _Held:
 
 
 class HeldBytes:
-    """The bytes of one kind that all connections of a server hold.
+    """The memory of one kind, for incomplete frames or unread answers, that a server holds for its connections.
 
     Attributes:
         total: Sum in bytes, as last noted or measured.
@@ -85,14 +85,20 @@ class HeldBytes:
         return bool(self._held)
 
     def close_late(self, seconds: float, is_late: "Callable[[Peer], bool]") -> None:
-        """Close connections that are read, whose bytes did not fall for `seconds`, and for which `is_late` is true."""
+        """Close connections whose bytes did not fall for `seconds` and for which `is_late` is true.
+
+        Leaves out those that the server does not read from at the moment (`Peer.is_read`).
+        """
         latest = self._clock.monotonic() - seconds
         for peer, held in list(self._held.items()):
             if held.since <= latest and peer.is_read and is_late(peer):
                 self._drop(peer, f"no frame header was complete after {seconds:.0f} s")
 
     def close_stuck(self) -> None:
-        """Close connections that are read and made hardly any progress (under 4 KiB) between checks 10 s apart."""
+        """Close connections that made hardly any progress (under 4 KiB) between checks 10 s apart.
+
+        Leaves out those that the server does not read from at the moment (`Peer.is_read`).
+        """
         now = self._clock.monotonic()
         if now < self._next_look:
             return

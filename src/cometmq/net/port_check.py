@@ -10,7 +10,7 @@ from cometmq.model.text import error_text
 
 
 def port_problems(claims: Sequence[PortClaim]) -> list[tuple[PortClaim, str]]:
-    """Bind all ports at once and release them; return the claims that fail, each with a sentence that names it.
+    """Bind all ports at once and release them; return those that cannot be bound, each with a sentence that names it.
 
     Two claims of one port fail like a port that another program has.
     """

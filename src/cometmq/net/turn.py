@@ -80,7 +80,7 @@ class Turn(TurnReads["Peer"]):
         asyncio.get_running_loop().call_soon(self._begin)
 
     def arrived(self, size: int) -> None:
-        """Count further bytes of a connection that is not quiet; handle queued requests now if too many bytes wait."""
+        """Count bytes that follow unhandled ones of a connection; handle queued requests now if too many bytes wait."""
         self.size += size
         if self.size > WAITING_BYTES_MAX:
             self.work_off()
@@ -111,7 +111,7 @@ class Turn(TurnReads["Peer"]):
             peer.flush()
 
     def take_alone(self) -> None:
-        """Handle the last read now, as recent batches had one each; large reads and the rest of slow ones must wait."""
+        """Handle the read that just came, as recent batches had one each; large or slow ones are left to a batch."""
         self.lone_reads -= 1
         if self.size > SMALL_TURN:
             self.lone_reads = 0

@@ -257,7 +257,10 @@ class Counters:
     # --- rates
 
     def sample(self, now: float) -> None:
-        """Sample the totals; called at most once a second."""
+        """Sample the totals and set `is_quiet`; once a minute, begin a new period of latencies.
+
+        Called at most once a second.
+        """
         totals = (self.put_count, self.get_count, self.found, self.missed)
         if not self._samples or self._samples[-1][1:] != totals:
             self._samples.append((now, *totals))

@@ -114,7 +114,10 @@ class DelayedDelivery:
                 )  # fmt: skip
 
     def truncated(self, end: int) -> None:
-        """Move levels back if the log, truncated to `end`, has lost their deliveries, so that these are repeated."""
+        """Move levels back if the log, truncated to `end`, has lost their deliveries or messages that waited.
+
+        Lost deliveries are repeated.
+        """
         self._truncations += 1
         offsets = self._delivered.offsets
         for level in self._levels:

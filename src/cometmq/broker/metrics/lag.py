@@ -64,9 +64,9 @@ class _TopicSum(NamedTuple):
 
 
 class _Sums:
-    """The lags of groups at one moment.
+    """Computes the lags of groups during one `Lags.look`.
 
-    If possible, a group's sums are derived from those of a group without offsets, which are computed once per topic.
+    If possible, a group's sums are derived from those of an imaginary group without offsets, computed once per topic.
     """
 
     def __init__(self, parts: Parts, in_flight: Mapping[Place, int]) -> None:

@@ -314,7 +314,10 @@ class CheckPointTable:
         return at_ms
 
     def forget(self, is_gone: Callable[[str, str], bool]) -> None:
-        """Close the check points of deleted topics or groups, without redelivery; `is_gone` gets topic and group."""
+        """Close check points and drop uncommitted offsets of deleted topics or groups; `is_gone` gets topic and group.
+
+        Their messages are not delivered again.
+        """
         for point in self.points():
             if is_gone(point.body.topic, point.body.group):
                 self.acknowledge_bits(point, point.all_bits)
@@ -336,7 +339,7 @@ class CheckPointTable:
         return self._ends[0] * PERIOD_MS if self._ends else None
 
     def again_at(self, point: CheckPoint, at_ms: int) -> None:
-        """Schedule a check point, also one that was due and could not be retried."""
+        """Schedule a check point to be due at `at_ms` (epoch ms), also one that was due and could not be retried."""
         period = _period(at_ms)
         ends = self._by_end.get(period)
         if ends is None:

@@ -211,7 +211,7 @@ def _pop_time(point: CheckPoint) -> int:
 
 
 class AssignmentFeature(Feature):
-    """The feature that assigns queues to consumers."""
+    """The broker's feature that answers which queues a consumer gets, and keeps if a group pulls or pops a topic."""
 
     def __init__(self, parts: Parts) -> None:
         routes = RouteLookup(parts.settings, NameserverChannels(parts.channels))

@@ -135,7 +135,7 @@ class Journal:
             )  # fmt: skip
 
     def _when_acknowledged(self, point: CheckPoint) -> int:
-        """Return when the acknowledgements behind a check point that a timer delivered should be read, epoch ms."""
+        """Return when a check point that a timer delivered is due, epoch ms: after its acknowledgements were read."""
         return max(point.due_ms, self._parts.clock.now_ms()) + _ACKS_LATE_MS
 
     def _is_of_deleted(self, body: CheckPointBody, physical_offset: int) -> bool:
@@ -231,7 +231,7 @@ class Journal:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no record that a truncation removed must be written again."""
+        """Whether the needed records that a truncation removed have all been written again."""
         return not self._anew
 
     def _rewrite_truncated(self) -> None:

@@ -117,7 +117,10 @@ class Orders:
             self.saver.changed()
 
     def truncated(self, end_of: Callable[[str, int], int]) -> None:
-        """Unlock queues popped in order whose messages a truncation removed; `end_of` returns a queue's new end."""
+        """Unlock queues popped in order if a truncation removed messages in flight.
+
+        `end_of` returns a queue's new end.
+        """
         for place, state in list(self._states.items()):
             _, topic, queue_id = place
             if state.offsets and state.offsets[-1] >= end_of(topic, queue_id):

@@ -96,7 +96,7 @@ class Popping:
         self._orders = orders
 
     def pop(self, request: PopRequest, caller: Caller[PopResult]) -> PopOutcome:
-        """Return messages, or the reason why there are none; None if the pop waits.
+        """Return messages, or the reason why there are none; None if the pop waits and is answered later.
 
         Raises:
             RequestError, ConnectionLost: The pop is refused, or its client disconnected meanwhile.

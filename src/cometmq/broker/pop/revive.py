@@ -43,9 +43,10 @@ class Revive:
         self._waiting = waiting
 
     def hand_on(self, due: Iterable[CheckPoint]) -> Steps[None]:
-        """Copy unacknowledged messages of due check points to retry topics; one that fails is due again in 10 s.
+        """Copy unacknowledged messages of due check points to retry topics.
 
-        Messages that cannot be redelivered, for example those of a deleted topic, are dropped.
+        A check point that fails is due again in 10 s. Messages that cannot be redelivered, for example those of a
+        deleted topic, are dropped.
         """
         for point in due:
             if point.state is not PointState.OPEN:
@@ -104,7 +105,8 @@ class Revive:
     ) -> list[InnerMessage]:
         """Create the messages for the retry topic, and that topic if it is missing.
 
-        If its name is too long, as can be after pops of older versions, log that and return none.
+        Commits offset 0 there for a group without one. If the topic's name is too long, as can be after pops of older
+        versions, logs that and returns none.
         """
         name = self._retry_name(point, origin)
         fault = length_fault(name)

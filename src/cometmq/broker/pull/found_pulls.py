@@ -170,7 +170,7 @@ class FoundPulls:
         return frame, size + effort
 
     def _may_read(self, group: str, queue: ConsumeQueue) -> bool:
-        """Return whether the broker may be read from and the group's offset of the queue was not reset."""
+        """Return whether the broker may be read from and no reset of the group's offset waits for its consumer."""
         resets = self._offsets.resets
         return bool(self._settings.perm & PERM_READ) and not (
             resets and self._offsets.has_reset(group, queue.topic, queue.queue_id)

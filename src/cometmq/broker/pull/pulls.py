@@ -126,10 +126,14 @@ class Pulls:
         self._again = self.run_again  # One bound method for all held pulls.
 
     def pull(self, request: PullRequest, caller: Caller[PullAnswer]) -> Outcome:
-        """Return messages, the reason for none, or None if the pull is held; or steps that return one of these later.
+        """Return the answer to a pull, with messages or the reason for none; None if it is held and answered later.
+
+        If that takes a read of the disk or a slow filter, return `Steps`, a generator that the caller runs, with the
+        same result.
 
         Raises:
-            RequestError, ConnectionLost: The pull is refused, or its client disconnected meanwhile.
+            RequestError: The pull is refused (also from the steps).
+            ConnectionLost: The client disconnected while the steps waited.
         """
         return self._admit(request, caller, may_hold=True)
 

@@ -166,7 +166,10 @@ class Registrar:
         yield from _all_of(up, seconds=seconds_max)
 
     def leave(self) -> Steps[None]:
-        """Unregister from nameservers that accepted the last registration, and wait up to 3 s; stop the jobs before."""
+        """Unregister from nameservers that accepted the last registration, and wait up to 3 s.
+
+        The background jobs must have been stopped before.
+        """
         rounds = []
         for link in self._links:
             if link.is_up:

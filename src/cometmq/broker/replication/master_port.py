@@ -228,7 +228,11 @@ class MasterPort:
         self.door.refuse(link.name, why)
 
     def left(self, link: SlaveLink) -> None:
-        """Note that a slave's connection is closed, and count the replicas again."""
+        """Remove a slave's closed connection; if sends wait for replicas, confirm or refuse them by the new count.
+
+        If the slave was copying and had not acknowledged all that it was sent, look for damage of the log from there
+        on.
+        """
         self.door.forget(link)
         self._links.remove(link)
         self._follow()

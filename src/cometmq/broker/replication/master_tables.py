@@ -47,7 +47,10 @@ class OwnTables:
         store: MessageStore,
         mark: CopyMark | None = None,
     ) -> None:
-        """`mark` records up to which log offset the topics are known; None: do not record that, nor wait for saves."""
+        """`mark` records up to which log offset the topics here are the master's.
+
+        None: record nothing, and do not wait until copied tables are on disk.
+        """
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
@@ -138,7 +141,10 @@ class OwnTables:
         yield from self._saved(self._groups.saver)
 
     def _saved(self, saver: Saver) -> Steps[None]:
-        """Save a table if it has unsaved changes, and wait until they are on disk; do nothing without a mark."""
+        """Wait until a table's changes are on disk, requesting a save if needed; without a `CopyMark`, do nothing.
+
+        Raises RequestError if the save fails.
+        """
         if self._mark is not None:
             yield from saved(saver.saving())
 

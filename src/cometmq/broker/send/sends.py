@@ -72,7 +72,10 @@ class Sends:
         self._caller: SendCaller | None = None
 
     def put(self, admitted: AdmittedSend, send: Any, caller: SendCaller) -> None:
-        """Queue a send for `store`, or, if it must be stored apart, store the queued ones and then this one now."""
+        """Queue a send for `store`, or, if it must be stored apart, store the queued ones and then this one now.
+
+        Stored apart are batches, sends with WAIT=false, and those whose topic is not on disk yet.
+        """
         if admitted.is_batch or not admitted.is_flush_awaited or admitted.saving is not None:
             self.store()
             self._store_apart(admitted, send, caller)
@@ -158,7 +161,7 @@ class Sends:
         self._store.wait_confirmed(_end_of(results), confirmed)
 
     def refuse(self, sends: list[Any], error: BaseException, caller: SendCaller) -> None:
-        """Count sends as not stored, and notify their caller."""
+        """Count sends as failed, and notify their caller of the error."""
         self._counters.count_put_failed(len(sends))
         caller.refused(sends, error)
 

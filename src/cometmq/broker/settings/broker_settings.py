@@ -268,7 +268,8 @@ def layers_of(
 ) -> list[Layer]:
     """Return the layers of a broker's settings, from lowest to highest priority.
 
-    Order of precedence: flags, COMETMQ_* variables, changes by requests, conf file, NAMESRV_ADDR, TLS file, defaults.
+    From highest to lowest: flags, COMETMQ_* variables, changes by requests, conf file, NAMESRV_ADDR, TLS file; then the
+    defaults, which are no layer.
 
     Raises:
         SettingsError: A file cannot be read, or a flag is unknown.

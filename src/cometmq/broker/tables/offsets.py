@@ -207,11 +207,11 @@ class Offsets:
             self._grown = {}
 
     def lead(self) -> None:
-        """Stop remembering offsets that are committed here, because this broker is the master."""
+        """Stop tracking offsets that a master may lack, because this broker is the master; the offsets stay."""
         self._grown = None
 
     def grown(self) -> dict[str, dict[int, int]]:
-        """Return the offsets committed on this slave beyond the master's as known here, by "topic@group" and queue."""
+        """Return offsets committed on this slave that its master may lack, by "topic@group" and queue."""
         return {key: dict(queues) for key, queues in (self._grown or {}).items()}
 
     @property

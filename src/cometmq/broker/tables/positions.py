@@ -174,11 +174,13 @@ class GroupPositions:
     def passed(
         self, committed: Mapping[int, int], begins: list[tuple[int, int]]
     ) -> tuple[int, int]:
-        """Return how many messages a group has passed since it began, and by how much its offsets have grown, as sums.
+        """Return two sums over a topic's queues: the messages before a group's offsets, and offsets less first offsets.
+
+        A queue in which the group has no offset adds nothing.
 
         Args:
             committed: Its offsets by queue; nothing else may be known of it (`is_committed_all`).
-            begins: Its first offset in each queue (`begins`).
+            begins: First offset and end of each queue of the topic (`begins`).
         """
         messages = grown = 0
         for queue_id, offset in committed.items():

@@ -53,8 +53,8 @@ class TransactionEnds:
 
         Raises:
             RequestError: The request is refused, for example because the transaction has ended with another outcome.
-            StoreError, CodecError, OSError: A read or write failed, and the transaction is still open; or it has ended,
-                but the flush is late or failed.
+            StoreError, CodecError, OSError: A read or write failed, and this request ended nothing; or the transaction
+                has ended, but the flush is late or failed.
         """
         says = _SAYS.get(request.commit_or_rollback)
         if says is None:

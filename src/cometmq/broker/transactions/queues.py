@@ -95,7 +95,7 @@ class TransactionQueues:
         half_messages: QueueCursor,
         ops_read: QueueCursor,
     ) -> None:
-        """The cursors are at the positions from which a start reads."""
+        """Set the readers of the half and the op queue, each at the offset from which `load` begins to read."""
         self._parts = parts
         self._table = table
         self._half_messages = half_messages

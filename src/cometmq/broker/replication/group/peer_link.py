@@ -174,7 +174,7 @@ class PeerLink:
         return None if self._uses.tls is None else client_context(self._uses.tls)
 
     async def _serve(self, connection: _LinkConnection) -> bool:
-        """Ping the peer until the connection ends; return whether the greeting had succeeded."""
+        """Ping the peer until the connection ends, or close it when silent; return whether the greeting succeeded."""
         while not connection.gone.done():
             if connection.is_open:
                 self.error = None

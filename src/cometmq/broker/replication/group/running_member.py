@@ -426,7 +426,10 @@ class RunningMember:
         member.tick(now)
 
     def _prefer(self, member: RaftMember, now: int) -> None:
-        """Hand the lead to the preferred leader after serving for 10 s, if it lacks up to 1 MiB; give up after 1 s."""
+        """Hand the lead to the preferred leader after serving for 10 s, if it lacks at most 1 MiB of the log.
+
+        If it does not lead after 1 s, keep the lead.
+        """
         to = self.place.preferred
         if self._handing_over_since is not None:
             if now - self._handing_over_since > _HAND_OVER_MS:
