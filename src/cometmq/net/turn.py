@@ -111,7 +111,10 @@ class Turn(TurnReads["Peer"]):
             peer.flush()
 
     def take_alone(self) -> None:
-        """Handle the read that just came, as recent batches had one each; large or slow ones are left to a batch."""
+        """Handle the read that just came, as recent batches had one each.
+
+        Large reads, and the rest of slow ones, are left to a batch.
+        """
         self.lone_reads -= 1
         if self.size > SMALL_TURN:
             self.lone_reads = 0

@@ -294,7 +294,10 @@ class CheckPointTable:
         return other is not None and other.key != key and not self.is_open(key, offset)
 
     def replaced(self, key: Key, offset: int, point: CheckPoint) -> None:
-        """Note that a message got its own check point, and so a new handle, because its invisible time was changed."""
+        """Note that a message got its own check point, and so a new handle, because its invisible time was changed.
+
+        In the old check point, the message counts as acknowledged.
+        """
         self._by_key[key].has_replaced = True
         self.acknowledge(key, (offset,))
         if point.state is PointState.OPEN:

@@ -211,7 +211,10 @@ def _pop_time(point: CheckPoint) -> int:
 
 
 class AssignmentFeature(Feature):
-    """The broker's feature that answers which queues a consumer gets, and keeps if a group pulls or pops a topic."""
+    """The broker's feature that answers which queues a consumer gets.
+
+    It also keeps whether a group pulls or pops a topic.
+    """
 
     def __init__(self, parts: Parts) -> None:
         routes = RouteLookup(parts.settings, NameserverChannels(parts.channels))

@@ -176,7 +176,7 @@ class GroupPositions:
     ) -> tuple[int, int]:
         """Return two sums over a topic's queues: the messages before a group's offsets, and offsets less first offsets.
 
-        A queue in which the group has no offset adds nothing.
+        Nothing is added for a queue without an offset of the group or, on a master, with one before its first message.
 
         Args:
             committed: Its offsets by queue; nothing else may be known of it (`is_committed_all`).

@@ -12,12 +12,15 @@ SLAVE_REMARK = "this broker is a slave and accepts no messages; send to its mast
 class CopyState:
     """A slave, as its master sees it.
 
+    The leader of a group with elections does not measure `gap_seconds` and `transferred_per_second`: they are 0.
+
     Attributes:
         address: Remote address of its connection, "ip:port".
         broker_id: Its id, if known; a Java slave does not send it.
         acked: Physical offset up to which it has acknowledged the log; 0 if it has not yet.
         gap: Number of bytes of the master's log that it has not acknowledged.
-        gap_seconds: Time since it had all of the log that the master had then, at most since it connected; 0 if it has all.
+        gap_seconds: Time since it had all of the log that the master had then, at most since it connected; 0 if it has
+            all.
         is_in_sync: Whether it has acknowledged an offset, and the gap is below haMaxGapNotInSync.
         transferred_per_second: Bytes of the log sent to it in the last full second.
         sent: Physical offset of the next byte to send to it (transferFromWhere of RocketMQ).
@@ -38,6 +41,8 @@ class CopyState:
 @dataclass(frozen=True, slots=True)
 class MasterState:
     """The master that a slave copies from, as the slave sees it.
+
+    In a group with elections, it has only the address of the leader's broker, `max_offset`, `is_active` and `stopped`.
 
     Attributes:
         address: "host:port" of its HA port; empty if not known yet.

@@ -428,7 +428,7 @@ class RunningMember:
     def _prefer(self, member: RaftMember, now: int) -> None:
         """Hand the lead to the preferred leader after serving for 10 s, if it lacks at most 1 MiB of the log.
 
-        If it does not lead after 1 s, keep the lead.
+        If that member does not lead after 1 s, keep the lead.
         """
         to = self.place.preferred
         if self._handing_over_since is not None:
