@@ -162,7 +162,7 @@ def plan_json(plan: "RepairPlan") -> dict[str, object]:
 
 
 def print_plan(plan: "RepairPlan") -> None:
-    """Print a repair plan as text."""
+    """Print what a repair changes or would change: the damaged bytes, and how much is cut, wrapped and rebuilt."""
     for damage in plan.damages:
         what = (
             f"{damage.end - damage.start} bytes of {damage.path} at {damage.at}: {damage.why}"

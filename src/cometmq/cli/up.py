@@ -164,7 +164,7 @@ def _dashboard(cluster: "AsyncEmbedded | LocalCluster", port: int) -> "Dashboard
 
 
 def _addresses(cluster: "AsyncEmbedded | LocalCluster") -> dict[str, str]:
-    """Return the address of each broker by the name that the welcome shows."""
+    """Return the addresses to print: of one broker as "broker" and, if served, "gRPC"; of several by their names."""
     from cometmq.embedded import AsyncEmbedded
 
     if isinstance(cluster, AsyncEmbedded):

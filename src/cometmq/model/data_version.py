@@ -23,7 +23,7 @@ class DataVersion:
         return DataVersion(now_ms, self.counter + 1, self.state_version)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the version as a dict of JSON values, with RocketMQ's keys in its order."""
+        """Return the version as a dict for JSON with "counter", "stateVersion" and "timestamp", in this order."""
         return {
             "counter": self.counter,
             "stateVersion": self.state_version,

@@ -42,8 +42,8 @@ class Message:
         wait_store_ok: Whether the broker answers only after a flush and replication, if it is configured to wait for them.
 
     Raises:
-        MessageError: The topic is illegal, the body is not bytes, the tag, a key, a property or a number cannot be
-            stored, another argument is invalid, or there are two delays; the error names which.
+        MessageError: The topic is illegal, the body is not bytes, bytearray or memoryview, the tag, a key, a property
+            or a number cannot be stored, another argument is invalid, or there are two delays; the error names which.
     """
 
     topic: str

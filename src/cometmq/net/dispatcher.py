@@ -245,7 +245,7 @@ class Dispatcher:
             )
 
     def _answer(self, command: Command, peer: "Peer", began: float, answer: Answer) -> None:
-        """Answer a request that had to wait, or whose generator has ended at once, and count it, as `_run` does."""
+        """Send the answer that a request's generator returned or failed with; report it to `on_answered`, if given."""
         peer.answer(command, answer)
         if self._on_answered is not None:
             self._on_answered(command[0], command[1], answer[0], self.now() - began)

@@ -140,7 +140,7 @@ class Intake(Protocol):
         ...
 
     def show(self, taker: "FrameHandler") -> None:
-        """Offer unsigned requests that this fast path does not accept to `taker` from now on."""
+        """Register a handler for requests that this fast path does not accept; it gets none if sends must be signed."""
         ...
 
 
@@ -433,7 +433,10 @@ class _GatedBatch:
 
 
 class _GatedIntake:
-    """A fast path that accepts only what a gate surely allows; the slow path decodes the rest and asks the gate."""
+    """A fast path that accepts only sends signed by the connection's known user, to topics that the gate surely allows.
+
+    The slow path decodes all other requests; the gate checks them there if their rules require it.
+    """
 
     def __init__(self, intake: Intake, rules: list[RequestRule], gate: ByteGate) -> None:
         self.judged = self.codes = intake.judged

@@ -14,7 +14,7 @@ _IS_FILE = hasattr(os, "writev")
 
 
 class SocketWriter:
-    """Writer for the socket of one transport.
+    """Writer for the socket of one transport, which `write_now` and `write_pieces_now` bypass if that is safe.
 
     Attributes:
         fd: File descriptor of the socket; -1 if only the transport may write.

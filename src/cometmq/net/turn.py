@@ -186,7 +186,10 @@ class Turn(TurnReads["Peer"]):
                 return
 
     def _step(self, waiting: "deque[Peer]", ends: float) -> float:
-        """Handle a group of requests, sized by how many may fit before `ends`; return the monotonic time afterwards."""
+        """Handle a group of requests, which may take until about `ends`; return the monotonic time afterwards.
+
+        It has at most about as many requests as fit into that time, or 4 ms if less is left; 16 are always allowed.
+        """
         began = self._clock.monotonic()
         # At most twice as many as last time, because the time per request is an estimate. Exceed the limit slightly at
         # the end to keep requests together that came together, as their senders wait for all of them.

@@ -37,7 +37,7 @@ class MessageCopy(Protocol):
         """Return the parts of the copy, keyed by name."""
 
     def size_of(self, part: Any) -> int:
-        """Return the size of a part in bytes, or in messages if the bytes are unknown."""
+        """Return the size of a part, to show progress: bytes, or for a part of a topic its number of queue offsets."""
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
         """Yield Arrow batches of a part's messages with the compared columns; may call `on_finding` for damage."""

@@ -169,7 +169,7 @@ class CopyReading:
         }
 
     def size_of(self, part: Part) -> int:
-        """Return the size of a part in bytes, or in messages if the bytes are unknown."""
+        """Return the size of a part, to show progress: bytes, or for a part of a topic its number of queue offsets."""
         return self.copies[part[0]].size_of(part[1])
 
     def read(self, part: Part, seen: CompareCounts) -> Iterator[pa.RecordBatch]:

@@ -127,7 +127,7 @@ def _overlook(_damage: Finding) -> None:
 
 
 def begin(target: RebuildTarget) -> None:
-    """Create the directory for new queue files, deleting the results of an aborted rebuild."""
+    """Create an empty directory for new queue files; what the destination has under its name is deleted."""
     shutil.rmtree(f"{target.root}/{QUEUES}", ignore_errors=True)
     Path(target.root, QUEUES).mkdir(parents=True)
 

@@ -44,7 +44,7 @@ Keys = npt.NDArray[np.void]
 
 
 def begin_keys(out: str) -> None:
-    """Create the folders for keys and new index files, deleting the results of an aborted rebuild."""
+    """Create empty folders for keys and new index files; what `out` has under their names is deleted."""
     for name in (KEYS, INDEX):
         shutil.rmtree(f"{out}/{name}", ignore_errors=True)
         Path(out, name).mkdir(parents=True)

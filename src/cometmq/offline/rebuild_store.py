@@ -103,7 +103,7 @@ class StoreRebuild:
         return plan_tasks(folder)
 
     def begin(self) -> None:
-        """Create the folders for the new files, deleting the results of an aborted rebuild."""
+        """Create empty folders for the new files; what the destination has under their names is deleted."""
         queues.begin(self.target)
         keys.begin_keys(self.target.root)
 

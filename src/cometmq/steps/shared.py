@@ -24,7 +24,7 @@ class SharedSteps(Generic[T]):
         self._next: list[Done] = []
 
     def result(self) -> Steps[T]:
-        """Yield a wait for a run that begins now or after the one in progress; return its result or raise its error."""
+        """Wait for a run that begins now or, if one is in progress, after it; return its result or raise its error."""
         return called_back(self._join)
 
     def _join(self, done: Done) -> None:

@@ -172,6 +172,6 @@ class FileChain:
         return first
 
     def close(self) -> None:
-        """Close all files."""
+        """Close the chain's files without flushing them; they stay in the chain and on the disk."""
         for file in self.files:
             file.close()

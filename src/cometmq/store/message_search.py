@@ -60,7 +60,7 @@ class MessageSearch:
         self._bytes_max = bytes_max
 
     def run(self, may_wait: bool = True) -> FoundMessages:  # noqa: FBT001, FBT002  As steps call it.
-        """Find, read and return the newest messages within the limits; with `may_wait`, any thread may call this.
+        """Return the newest messages within the limits, oldest first; with `may_wait`, any thread may call this.
 
         Raises:
             BlockingIOError: It would wait for the device, or takes long, and `may_wait` is False.

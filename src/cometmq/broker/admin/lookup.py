@@ -1,4 +1,4 @@
-"""Finds the newest messages with a key, or the message at a physical offset.
+"""Finds the newest messages with a key, returned oldest first, or the message at a physical offset.
 
 Follows QueryMessageProcessor of RocketMQ 5.3.3. The result fits a frame; the oldest messages are left out if
 needed (Java's client would drop a larger answer).
@@ -36,7 +36,7 @@ class MessageLookup:
     def by_key(
         self, request: QueryMessageRequest, may: Callable[[str], bool]
     ) -> Steps[FoundMessages]:
-        """Return the newest messages of a topic with a key; only those whose topics `may` permits to show.
+        """Return a topic's newest messages with a key, oldest first; only those whose topics `may` permits to show.
 
         There are at most as many as the request or, for a unique key, this broker's setting allows. They were stored in
         the request's period; for a unique key it is longer by CLOCKS_APART_MS at both ends. Messages of other keys and

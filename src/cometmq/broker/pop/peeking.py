@@ -45,7 +45,7 @@ class Peeking:
         offsets: GroupOffsets,
         chance: Random,
     ) -> None:
-        """`popping` checks topic and group; `chance` picks the first queue and whether retries come first."""
+        """`popping` checks topic and group; `chance` draws the first queue, and whether retry topics are read first."""
         self._parts = parts
         self._popping = popping
         self._reader = reader

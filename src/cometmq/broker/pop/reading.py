@@ -93,7 +93,7 @@ class PopReader:
         orders: Orders,
         chance: Random,
     ) -> None:
-        """`chance` picks the first queue and whether retries come first."""
+        """`chance` draws the first queue, and whether retry topics are read first."""
         self._parts = parts
         self._settings = parts.settings
         self._store = parts.store

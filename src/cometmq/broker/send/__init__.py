@@ -1,1 +1,1 @@
-"""The handling of sends, from the checks of a request to its answer."""
+"""Sends: checks (`admission`), records (`packing`), storing (`sends`), answers (`requests`), and a `fast_path`."""

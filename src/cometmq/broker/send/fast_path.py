@@ -39,7 +39,9 @@ Ends = list[tuple[Peer, int]]
 
 
 class SendIntake:
-    """The fast path for simple sends (`net.requests.Intake`); others go to the pull fast path, then to further ones.
+    """The fast path for simple sends (`net.requests.Intake`).
+
+    Unless sends must be signed, other requests are offered to the pull fast path, then to further ones.
 
     Attributes:
         judged: The request codes of sends.
@@ -80,7 +82,7 @@ class SendIntake:
         self._host = sends.host
 
     def show(self, taker: FrameHandler) -> None:
-        """Register a handler that is offered frames that the fast paths of sends and pulls do not accept."""
+        """Register a handler for frames that these fast paths do not accept; it gets none if sends must be signed."""
         self._takers.append(taker)
 
     def take(

@@ -69,7 +69,7 @@ class AsyncAdmin(AsyncClient):
 
     @property
     def transactions(self) -> AsyncTransactionAdmin:
-        """The transactions of the cluster."""
+        """The transactions of the cluster: half messages that brokers discarded, and checking them again."""
         return AsyncTransactionAdmin(self)
 
     @property

@@ -128,9 +128,9 @@ class AsyncBrokerAdmin(AsyncNoun):
         return found
 
     async def copies(self) -> list[ReplicaCopy]:
-        """Return each member of each broker group and each rival for its id, with the state of its copy of the log.
+        """Return the members of all broker groups, and rivals for their ids, with the state of their copies of the log.
 
-        If a slave seems late, the members are queried again after a while.
+        A rival that does not answer is left out. If a slave seems late, all are queried again after 2 s.
         """
         return judge_copies(await settled_replicas(self.replicas))
 

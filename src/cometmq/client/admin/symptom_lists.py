@@ -69,7 +69,10 @@ class IgnoreList:
 
 
 def grouped_symptoms(symptoms: Iterable[Symptom]) -> list[Sequence[Symptom]]:
-    """Return the symptoms in order, each alone; more than five of one check and severity together, the oldest first."""
+    """Return the symptoms by severity and check, in the order in which these pairs first appear.
+
+    Up to five symptoms of a pair are entries of their own; more are one entry, the oldest first.
+    """
     alike: dict[tuple[str, str], list[Symptom]] = {}
     for each in symptoms:
         alike.setdefault((each.severity, each.check), []).append(each)

@@ -40,7 +40,8 @@ class EncodedSend(NamedTuple):
         front: Header text before the queue (`codec.send_text`).
         middle: Header text after the queue.
         body: Body as sent, compressed if needed.
-        message_id: Id of the message (batch: all ids with commas, its own id, or empty); the same in all attempts.
+        message_id: Id of the message, or the ids of a batch's messages joined by commas; empty for an `EncodedBatch`,
+            or an `EncodedMessage` without an id. The same in all attempts.
     """
 
     topic: str

@@ -58,7 +58,7 @@ class Admin(BlockingClient[AsyncAdmin]):
 
     @property
     def transactions(self) -> TransactionAdmin:
-        """The transactions of the cluster."""
+        """The transactions of the cluster: half messages that brokers discarded, and checking them again."""
         return TransactionAdmin(self._portal, self._client.transactions)
 
     @property

@@ -116,7 +116,7 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
         return self._portal.call(self._client.waiting)
 
     def list(self) -> list[DeadLetterCount]:
-        """Return the number of dead letters of each group that has any, sorted by name; requires an administrator's rights.
+        """Return a count for each group that has or may have dead letters, by name; requires an administrator's rights.
 
         Brokers that do not answer or have left are named by the counts that lack them. Groups whose dead letters cannot be
         read are returned, too, with the reason in `uncounted`.

@@ -97,7 +97,8 @@ class TimeSpan:
     Attributes:
         min_ms: Store time of the oldest message, ms since 1970; -1 without one.
         max_ms: Store time of the newest message, ms since 1970; -1 without one.
-        consumed_ms: Store time of the message before the group's next one, ms since 1970; as `min_ms` if that is gone or none.
+        consumed_ms: Store time of the message before the group's next one, ms since 1970; `min_ms` or -1 if the broker
+            does not have it.
         delay_ms: Age of the next message to be consumed, ms; 0 if there is none.
     """
 

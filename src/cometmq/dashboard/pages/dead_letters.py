@@ -28,7 +28,7 @@ REPLAY = "replay dead letter"
 
 
 async def show_groups(request: PageRequest) -> Response:
-    """Return an HTML page with up to 50 of the groups that have dead letters, each with its number of dead letters."""
+    """Return an HTML page with up to 50 of the groups that have or may have dead letters, with the numbers known."""
     counts = await request.admin.dead_letters.list()
     missing = await request.admin.brokers.missing()
     part = table_page(counts, page_of(request.fields), rows=_GROUPS_A_PAGE)

@@ -73,7 +73,7 @@ class GrpcServer(Door):
         limits: Limits of its connections.
         deadlines: Deadlines of the open calls.
         held: Bytes of incomplete requests, of all connections.
-        unsent: Bytes of answers that clients have not read, of all connections.
+        unsent: Bytes of answers not yet written to the sockets, of all connections.
         calls: Number of open calls.
     """
 
@@ -111,7 +111,7 @@ class GrpcServer(Door):
         return cast("list[GrpcConnection]", list(self.peers))
 
     def shed(self) -> None:
-        """Close connections, those with most unread answers first, until the total is below 75 % of its limit."""
+        """Close connections, those with most `unsent` first, until the total is at most 75 % of its limit."""
         for each in sorted(self._clients, key=lambda client: client.unsent, reverse=True):
             if self.unsent <= self.limits.unsent * _LEFT:
                 return

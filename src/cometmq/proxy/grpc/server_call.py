@@ -104,7 +104,7 @@ class GrpcCall:
     # --- for the connection
 
     def start(self) -> None:
-        """Open the call at a streaming service; other services are called when the request is complete."""
+        """Open the call at its service if that is a streaming one; any other is called when the request is complete."""
         if isinstance(self._service, Streaming):
             self.waits_since = None
             self._run(self._open)

@@ -49,7 +49,10 @@ class ChangeBodies:
 
     @property
     def columns(self) -> t.StructType:
-        """Column of a decoded body: an array of changes, each with a row, its time and whether it is deleted."""
+        """Spark type of a decoded body: one column, an array of changes.
+
+        A change has a row, its time as in the body (null if `time` is empty), and whether the row is deleted.
+        """
         change = t.StructType().add(ROW, carried(self.row)).add(TIME, t.LongType())
         return t.StructType().add(CHANGES, t.ArrayType(change.add(IS_GONE, t.BooleanType())))
 

@@ -59,8 +59,9 @@ class DeltaMerge:
         return self._rows.place
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
-        """Merge a micro-batch's changes (true in `_is_gone`: deletions) once; return {"keys": table rows less the run's count}.
+        """Merge a micro-batch's changes (true in `_is_gone`: deletions) into the table, unless that is already done.
 
+        Returns {"keys": n}; the caller adds n to the run's count "keys", which is then the table's number of rows.
         Every 100th micro-batch also compacts files and deletes obsolete ones after the time that the table sets: a day if this
         job made it.
         """

@@ -147,7 +147,10 @@ class JobFolder:
         return [found for each in wanted if (found := self.load(each)) is not None]
 
     def save(self, manifest: Manifest) -> None:
-        """Write a manifest under another name, then rename it; SettingsError if that is not permitted, or an OSError."""
+        """Write a manifest under another name, then rename it.
+
+        Raises SettingsError if the folder or a permission is missing or a file is in its way, or another OSError.
+        """
         path = self._path(manifest.id)
         text = json.dumps(asdict(manifest), indent=1, default=_to_json)
         try:

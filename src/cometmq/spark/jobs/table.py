@@ -162,7 +162,10 @@ def write_rejected(run: Run, rejects: DataFrame, number: int) -> None:
 
 
 def rejected_findings(run: Run, one: str, many: str = "") -> list[str]:
-    """Return the finding of a run that has rejected bodies, which `one` and `many` name; empty without any."""
+    """Return a list with a sentence on the bodies that a job run could not read; empty if there are none.
+
+    The sentence has their number and folder, and calls them `one` (if it is 1) or `many` (default: `one` with an s).
+    """
     bad = run.manifest.counts.get("bad", 0)
     place = run.folder_of(BAD_FOLDER)
     return [f"{bad} {plural(bad, one, many)} could not be read; see {place}"] if bad else []

@@ -60,7 +60,7 @@ class MessageRows(NamedTuple):
         )
 
     def items(self) -> pa.Array:
-        """Return each row as an item of a batch request, binary."""
+        """Return a binary Arrow array with an entry per row: the message encoded as an item of a batch send's body."""
         return batch_items(self.bodies, self.blocks, self.flags)
 
 

@@ -46,8 +46,9 @@ def plan(settings: StoreReadSettings) -> list[StorePartition]:
     """Return the tasks of a batch read of a view of a store.
 
     Raises:
-        StoreDamaged: The view reads the log (`messages`, `packed-cq`) and, for example, finds none.
-        SettingsError: The view reads the log, which ends before the start, or one of whose folders does not exist.
+        StoreDamaged: The view reads the log (`messages`, `packed-cq`), and the store has, for example, no log file.
+        SettingsError: The view reads the log, and the range starts after the last log file in use, or a folder of the
+            option `commitLogPath` does not exist.
         OSError: A file or folder cannot be read.
     """
     folder = settings.folder

@@ -353,7 +353,7 @@ class ConsumeTimeout:
         return bool(self._running)
 
     async def look(self) -> None:
-        """Send back the messages of calls that exceed the timeout; forget calls whose queue this member gave up."""
+        """Send back the messages of calls that exceed the timeout; only forget those whose queue was given up."""
         before = self._now() - self._timeout_ms / 1000
         for began, job, left in list(self._running.values()):
             if began >= before:
