@@ -154,7 +154,7 @@ def test_claims_are_renewed_while_they_are_needed(cluster, topic, letters, monke
         assert mine.take("run-1", sought) == {each.id for each in sought}
 
         def free_at() -> int:
-            ledger = others._client._opened()
+            ledger = others._portal.do(others._client._opened)
             others._portal.call(ledger.read)
             return ledger.state.free_at(first)
 

@@ -71,6 +71,8 @@ def application(word: str = "") -> typer.Typer:
         "Process many messages with Spark. Exit status: 0 success, 1 findings, 2 wrong usage, 3 failure. There is no "
         "--timeout: a job retries unreachable brokers, for 30 s when it reads and for 2 minutes when it sends."
     )
+    # Without a callback Typer makes an app of a single job a command without a name.
+    app.callback()(lambda: None)
     families: dict[str, typer.Typer] = {}
     for job in jobs_of(word):
         family, _, name = job.name.rpartition(" ")
