@@ -25,6 +25,8 @@ from tests.support.client_lives import (
     EMPTY,
     SECONDS_MAX,
     TOPIC,
+    Broken,
+    break_start,
     left_of,
     make,
     small_cluster,
@@ -151,20 +153,10 @@ async def test_a_send_that_is_refused_on_another_loop_is_not_stored(names):
         await asyncio.to_thread(run_on, home, producer.close())
 
 
-class Broken(Exception):
-    """A start that fails."""
-
-
 @each_class
 def test_a_client_whose_start_failed_can_be_started_on_another_loop(names, name, monkeypatch):
     one = make(name, names)
-    opened = one._open
-
-    async def fail() -> None:
-        await opened()
-        raise Broken
-
-    monkeypatch.setattr(one, "_open", fail)
+    break_start(one, monkeypatch)
     with pytest.raises(Broken):
         asyncio.run(one.start())
     monkeypatch.undo()
@@ -248,13 +240,7 @@ def test_a_block_of_a_blocking_client_is_left_by_its_own_error_and_closes_it(nam
 @each_class
 def test_a_start_of_a_blocking_client_that_fails_can_be_tried_again(names, name, monkeypatch):
     one = make(name, names, prefix="")
-    opened = one._client._open
-
-    async def fail() -> None:
-        await opened()
-        raise Broken
-
-    monkeypatch.setattr(one._client, "_open", fail)
+    break_start(one._client, monkeypatch)
     for _ in range(2):
         with pytest.raises(Broken), one:
             pytest.fail("it has not started")

@@ -23,6 +23,8 @@ from tests.support.client_lives import (
     CLASSES,
     SECONDS_MAX,
     TOPIC,
+    Broken,
+    break_start,
     left_of,
     make,
     small_cluster,
@@ -149,23 +151,13 @@ async def test_a_member_whose_close_was_cut_off_gives_its_queues_to_others_at_on
             assert one.client_id not in str(seen)
 
 
-class Broken(Exception):
-    """A start that fails."""
-
-
 @each_class
 async def test_a_start_that_fails_leaves_nothing_and_can_be_tried_again(
     names, name, monkeypatch
 ):
     """It fails as its last step, when all parts are there."""
     one = make(name, names)
-    opened = one._open
-
-    async def fail() -> None:
-        await opened()
-        raise Broken
-
-    monkeypatch.setattr(one, "_open", fail)
+    break_start(one, monkeypatch)
     for _ in range(2):
         with pytest.raises(Broken):
             async with one:

@@ -17,15 +17,33 @@ import threading
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cometmq import Admin, Message, Producer
 from cometmq.admin import GroupConfig
 from cometmq.embedded import Embedded
 from tests.support.public_names import public
 
+if TYPE_CHECKING:
+    import pytest
+
 TOPIC, EMPTY, GROUP = "life", "life_empty", "life_group"
 SECONDS_MAX = 60
+
+
+class Broken(Exception):
+    """A start that fails."""
+
+
+def break_start(one: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let starts of a client fail as their last step, when all parts are there, until `monkeypatch.undo`."""
+    opened = one._open
+
+    async def fail() -> None:
+        await opened()
+        raise Broken
+
+    monkeypatch.setattr(one, "_open", fail)
 
 
 async def listen(_message: object) -> None:

@@ -8,7 +8,8 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from cometmq import Admin, Message, Producer, PullConsumer, StoredMessage
+from cometmq import Admin, Message, Producer, StoredMessage
+from tests.support import topics
 
 # Columns of a message, of `_bad`, of our own work, of our folders' names of before, and such as SQL must quote.
 NAMES = (
@@ -246,12 +247,4 @@ def send(cluster: Any, messages: list[Message], queues: int = 1) -> None:
 
 def read_topic(cluster: Any, topic: str) -> list[StoredMessage]:
     """All messages of a topic, queue by queue."""
-    found: list[StoredMessage] = []
-    with PullConsumer(cluster.nameserver, group="plain-reading") as consumer:
-        for queue in consumer.queues(topic):
-            at, end = consumer.min_offset(queue), consumer.max_offset(queue)
-            while at < end:
-                got = consumer.fetch(queue, at, max_count=32)
-                found.extend(got.messages)
-                at = got.next_offset
-    return found
+    return topics.read(cluster.nameserver, topic)
