@@ -1,4 +1,4 @@
-"""Makes the tables of docs/operate/json.md whose objects are named tuples or data classes of the commands, from these.
+"""Makes tables of docs/operate/json.md and json-store.md: of objects that are named tuples or data classes of the commands.
 
 python -m tools.json_page            write them
 python -m tools.json_page --check    say whether they are up to date
@@ -17,7 +17,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from tools.settings_table import attribute_meanings
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "operate" / "json.md"
+_FOLDER = Path(__file__).resolve().parents[1] / "docs" / "operate"
+PAGES = [_FOLDER / "json.md", _FOLDER / "json-store.md"]
 # The class of the objects of each section, by the heading of the section without backticks.
 SECTIONS = {
     "cluster list": "cometmq.cli.brokers.BrokerLine",
@@ -56,22 +57,20 @@ _ROWS = re.compile(r"(\| --- \| --- \| --- \|\n)(?:\|[^\n]*\n)*")
 
 def main(arguments: list[str]) -> int:
     """Write or check; the exit status."""
-    before = PAGE.read_text()
-    text = page(before)
+    before = {page: page.read_text() for page in PAGES}
+    lacking = set(SECTIONS) - {
+        _title(found) for text in before.values() for found in _SECTION.finditer(text)
+    }
+    assert not lacking, f"no page has a section {', '.join(sorted(lacking))}"
+    news = {page: _SECTION.sub(_section, text) for page, text in before.items()}
+    stale = [page for page in PAGES if news[page] != before[page]]
     if "--check" in arguments:
-        print(
-            "up to date" if before == text else f"{PAGE} is not; run python -m tools.json_page"
-        )
-        return 0 if before == text else 1
-    PAGE.write_text(text)
+        for page in stale:
+            print(f"{page} is not up to date; run python -m tools.json_page")
+        return 1 if stale else 0
+    for page in stale:
+        page.write_text(news[page])
     return 0
-
-
-def page(before: str) -> str:
-    """The page with its made tables anew."""
-    lacking = set(SECTIONS) - {_title(found) for found in _SECTION.finditer(before)}
-    assert not lacking, f"the page has no section {', '.join(sorted(lacking))}"
-    return _SECTION.sub(_section, before)
 
 
 def _title(section: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""docs/operate/json.md has the fields of each command that prints JSON, and of none that does not."""
+"""docs/operate/json.md and json-store.md have the fields of each command that prints JSON, and of none that does not."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +29,8 @@ def test_each_command_that_prints_json_has_its_fields_on_the_page() -> None:
     # Parts of others have no verb of a command: they are named without backticks.
     sections = {
         name
-        for line in json_tables.PAGE.read_text().splitlines()
+        for page in json_tables.PAGES
+        for line in page.read_text().splitlines()
         if line.startswith("## ")
         for name in line.removeprefix("## ").replace("`", "").split(", ")
     }

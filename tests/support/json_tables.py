@@ -1,4 +1,4 @@
-"""The tables of docs/operate/json.md, and whether what a command prints is as they say."""
+"""The tables of docs/operate/json.md and json-store.md, and whether what a command prints is as they say."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 
 from tests.support.pages import ROOT
 
-PAGE = ROOT / "docs" / "operate" / "json.md"
+PAGES = [ROOT / "docs" / "operate" / name for name in ("json.md", "json-store.md")]
 _PLAIN: dict[str, tuple[type, ...]] = {
     "text": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,),
 }  # fmt: skip
@@ -18,10 +18,11 @@ _PLAIN: dict[str, tuple[type, ...]] = {
 def schemas() -> dict[str, tuple[str, dict[str, str]]]:
     """By command or part: "array" or "object", and the type of each field."""
     found = {}
-    for section in re.split(r"^#{2,3} ", PAGE.read_text(), flags=re.MULTILINE)[1:]:
-        title, _, text = section.partition("\n")
-        fields = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", text, re.MULTILINE)
-        kind = "array" if text.lstrip().startswith("An array") else "object"
+    text = "".join(page.read_text() for page in PAGES)
+    for section in re.split(r"^#{2,3} ", text, flags=re.MULTILINE)[1:]:
+        title, _, table = section.partition("\n")
+        fields = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", table, re.MULTILINE)
+        kind = "array" if table.lstrip().startswith("An array") else "object"
         types = {name: type_.strip() for name, type_ in fields}
         for name in re.findall(r"`([^`]+)`", title) or [title]:
             found[name] = kind, types
