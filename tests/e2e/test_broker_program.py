@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.support import processes
+from tests.support.far_away import FarAway
 from tests.support.frames import ask
 from tests.support.processes import Program, wait_until
 from tests.support.request_fields import send_fields, topic_fields
@@ -153,6 +154,20 @@ def test_a_topic_has_a_route_when_its_maker_is_answered(tmp_path):
             fields = topic_fields(f"T{number}")
             made, _ = ask(program.address, 17, fields)
             assert made["code"] == 0
+            route, _ = ask(nameserver.address, 105, {"topic": f"T{number}"})
+            assert route["code"] == 0
+
+
+def test_a_topic_has_a_route_when_its_first_sender_is_answered(tmp_path):
+    far = "127.0.0.2"
+    with (
+        processes.nameserver(tmp_path / "ns") as nameserver,
+        FarAway(far, (processes.LOOPBACK, nameserver.port), delay_ms=300),
+        processes.broker(tmp_path / "broker", f"{far}:{nameserver.port}") as program,
+    ):
+        for number in range(4):  # The next topic comes while the last is being registered.
+            sent, _ = ask(program.address, 310, send_fields(f"T{number}"), b"hello")
+            assert sent["code"] == 0
             route, _ = ask(nameserver.address, 105, {"topic": f"T{number}"})
             assert route["code"] == 0
 

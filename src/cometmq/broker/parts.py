@@ -34,6 +34,7 @@ from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels
 from cometmq.net.requests import Answers, AnyHandler
 from cometmq.steps.runner import World
+from cometmq.steps.steps import Steps
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore
@@ -95,6 +96,7 @@ class Parts(LastingParts):
         positions: The lag of groups.
         replication: Returns the state of replication.
         registered: Returns whether any nameserver accepted the last registration.
+        topics_known: Waits up to 1 s until the nameservers that accepted the last registration have all changed topics.
         table_copies: Tracks which tables slaves have copied from this broker.
         reroutes: A feature that stores sends elsewhere, or refuses some, appends its function.
     """
@@ -102,6 +104,7 @@ class Parts(LastingParts):
     positions: GroupPositions
     replication: Callable[[], ReplicationState]
     registered: Callable[[], bool]
+    topics_known: Callable[[], Steps[None]]
     table_copies: TableCopies = field(default_factory=TableCopies)
     reroutes: list[Reroute] = field(default_factory=list)
 

@@ -280,6 +280,7 @@ class RunningRole:
             replication=self.replicas.state,
             table_copies=TableCopies(self.replicas.state),
             registered=self._registrar.is_known,
+            topics_known=self._registrar.known,
         )  # fmt: skip
 
     def _make_answers(self, parts: Parts) -> list[Answers]:

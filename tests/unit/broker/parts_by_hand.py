@@ -24,6 +24,7 @@ from cometmq.broker.tables.members import Members
 from cometmq.broker.tables.offsets import Offsets
 from cometmq.broker.tables.positions import GroupPositions
 from cometmq.broker.tables.replication_state import ReplicationState
+from cometmq.broker.tables.saving import saved
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.message_id import UniqueIds
 from cometmq.model.settings import SettingsInForce
@@ -102,6 +103,7 @@ def make_parts(
         positions=GroupPositions(store, topics=topics, offsets=offsets, members=members),
         replication=lambda: ALONE,
         registered=lambda: True,
+        topics_known=saved,
     )  # fmt: skip
 
 

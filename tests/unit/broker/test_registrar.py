@@ -51,6 +51,7 @@ class HandNameservers:
         self.down: set[str] = set()
         self.silent: set[str] = set()
         self.answer = HandAnswer()
+        self._held: dict[str, Callable[[HandAnswer, None], None]] = {}
         self._world = world
         self._watching: dict[str, Callable[[], None]] = {}
 
@@ -58,8 +59,14 @@ class HandNameservers:
         self.calls.append(Call(self._world.monotonic(), address, code, fields))
         if address in self.down:
             self._world.call_soon(lambda: done(None, ConnectionLost(address)))
-        elif address not in self.silent:
+        elif address in self.silent:
+            self._held[address] = done
+        else:
             self._world.call_soon(lambda: done(self.answer, None))
+
+    def answer_later(self, address: str) -> None:
+        """Answer the last request to a silent nameserver."""
+        self._held.pop(address)(self.answer, None)
 
     def is_connected(self, address: str) -> bool:
         return address not in self.down
@@ -201,6 +208,42 @@ def test_a_change_waits_for_the_answers_of_those_that_are_up_and_not_for_ever(li
     assert not told.is_over
     bench.world.pass_time(0.2)
     told.get()
+
+
+def test_who_waits_until_topics_are_known_waits_for_the_registration_with_the_last_change():
+    bench = Bench().started()
+    bench.world.begin(bench.registrar.known()).get()  # There was no change.
+    bench.nameservers.silent = {"one"}
+    bench.registrar.changed("t0")
+    bench.world.pass_time(0.1)  # It is told, and has not answered.
+    first = bench.world.begin(bench.registrar.known())
+    bench.nameservers.answer_later("one")
+    bench.world.pass_time(0)
+    first.get()
+    assert bench.nameservers.codes("one") == [REGISTER] * 2
+    bench.registrar.changed("t0")
+    bench.world.pass_time(0)
+    bench.registrar.changed("t1")  # The next registration has it, not the one that "one" has.
+    second = bench.world.begin(bench.registrar.known())
+    bench.nameservers.answer_later("one")
+    bench.world.pass_time(0)
+    assert not second.is_over
+    bench.nameservers.answer_later("one")
+    bench.world.pass_time(0)
+    second.get()
+
+
+def test_who_waits_until_topics_are_known_does_so_for_a_second_at_most():
+    bench = Bench()
+    bench.nameservers.down = {"two"}
+    bench.started()
+    bench.nameservers.silent = {"one", "two"}
+    bench.registrar.changed("t0")
+    waits = bench.world.begin(bench.registrar.known())
+    bench.world.pass_time(0.9)
+    assert not waits.is_over
+    bench.world.pass_time(0.2)
+    waits.get()
 
 
 def test_a_large_body_is_made_once_and_elsewhere_for_all_nameservers(monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -13,12 +13,14 @@ from cometmq.broker.inner.puts import in_parts
 from cometmq.broker.parts import Parts
 from cometmq.broker.send.sends import Sends
 from cometmq.broker.settings.store_keys import FlushDiskType
+from cometmq.broker.tables.saving import saved
 from cometmq.codec.batch import encode_batch
 from cometmq.codec.headers.send import SendRequestV2
 from cometmq.codec.properties import encode_properties
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RecordIllegal, RequestError, StoreError, StoreFull
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Done, called_back
 from cometmq.store.positions import Durability
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import bodies_of, flush
@@ -71,10 +73,10 @@ class House:
 
 
 @contextmanager
-def house(path, **settings: Any) -> Iterator[House]:
+def house(path, topics_known=saved, **settings: Any) -> Iterator[House]:
     clock = HandClock()
     with parts_by_hand(path, clock, **settings) as parts:
-        yield House(parts, clock)
+        yield House(replace(parts, topics_known=topics_known), clock)
 
 
 @pytest.fixture
@@ -174,6 +176,22 @@ async def test_a_send_to_a_new_topic_is_told_when_the_topic_is_on_disk(here):
     assert not caller.told
     await here.saved()
     assert [told[0] for told in caller.told] == [[0], [1]]
+
+
+async def test_a_send_to_a_new_topic_is_told_when_nameservers_know_the_topic(tmp_path):
+    answered: list[Done] = []
+    with house(
+        tmp_path, topics_known=lambda: (yield from called_back(answered.append))
+    ) as here:
+        caller = Caller()
+        here.put(0, caller, topic="new")
+        here.sends.store()
+        await here.saved()
+        assert not caller.told
+        (done,) = answered
+        done(None, None)
+        assert [told[0] for told in caller.told] == [[0]]
+        await here.parts.topics.close()
 
 
 async def test_too_few_replicas_refuse_what_awaits_them_and_store_none_of_it(here):

@@ -54,6 +54,8 @@ _LOST_SECONDS = 1.0
 _RETRY_SECONDS = 3.0
 # Less than the 5 s that admin tools wait for the answer to a change.
 CHANGE_SECONDS_MAX = 3.0
+# Less than the 3 s that producers wait for the answer to a send.
+_NEW_TOPIC_SECONDS_MAX = 1.0
 _UNREGISTER_TIMEOUT_MS = 3000  # BrokerOuterAPI.unregisterBroker.
 # Up to this many topics, each change sends all of them, which takes 5 ms.
 WHOLE_MAX = 1000
@@ -138,7 +140,7 @@ class Registrar:
         rounds = [link.ask_round() for link in self._links]
         for link in self._links:
             link.begin(keep)
-        yield from _all_of(rounds, seconds=self.settings.timeout_ms / 1000)
+        yield from _all_of(rounds, self.settings.timeout_ms / 1000)
 
     def changed(self, topic: str | None = None) -> None:
         """Register soon, because one topic or (None) any topics have changed."""
@@ -163,7 +165,14 @@ class Registrar:
         for link in self._links:
             link.wake()
         up = [told for is_up, told in rounds if is_up]
-        yield from _all_of(up, seconds=seconds_max)
+        yield from _all_of(up, seconds_max)
+
+    def known(self) -> Steps[None]:
+        """Wait up to 1 s until the nameservers that accepted the last registration have answered those of all changes."""
+        rounds = [link.round_of_changes() for link in self._links if link.is_up]
+        yield from _all_of(
+            [each for each in rounds if each is not None], _NEW_TOPIC_SECONDS_MAX
+        )
 
     def leave(self) -> Steps[None]:
         """Unregister from nameservers that accepted the last registration, and wait up to 3 s.
@@ -176,7 +185,7 @@ class Registrar:
                 told = _Round()
                 rounds.append(told)
                 link.leave(told.end)
-        yield from _all_of(rounds, seconds=_UNREGISTER_TIMEOUT_MS / 1000)
+        yield from _all_of(rounds, _UNREGISTER_TIMEOUT_MS / 1000)
 
     # --- called by links
 
@@ -318,7 +327,7 @@ class _Round:
             tell()
 
 
-def _all_of(rounds: Sequence[_Round], *, seconds: float) -> Steps[None]:
+def _all_of(rounds: Sequence[_Round], seconds: float) -> Steps[None]:
     """Wait until these rounds are over, or until a timeout."""
 
     def begin(done: Done) -> None:
@@ -349,6 +358,7 @@ class _Link:
         self._is_watching = (
             False  # Whether `_lost` will be called when the connection is closed.
         )
+        self._round: _Round | None = None  # The registration in progress.
         self._next_round: _Round | None = None  # The next round, if somebody waits for it.
         self._has_complained = False
         self._changed: set[str] | None = None  # Topics changed since the last round; None: any.
@@ -370,6 +380,11 @@ class _Link:
             self._next_round = _Round()
         return self._next_round
 
+    def round_of_changes(self) -> _Round | None:
+        """Return the registration that has the last noted change, or None if it was answered or failed."""
+        is_waiting = self._changed is None or bool(self._changed)
+        return self.ask_round() if is_waiting else self._round
+
     def wake(self) -> None:
         """Register now, or after the registration in progress."""
         if self._machine is not None:
@@ -377,12 +392,12 @@ class _Link:
 
     def _step(self) -> Steps[float]:
         """Register once; return the seconds until the next registration, unless the job is woken earlier."""
-        current, self._next_round = self._next_round, None
+        self._round, self._next_round = self.ask_round(), None
         try:
             yield from self._register()
         finally:
-            if current is not None:
-                current.end()
+            current, self._round = self._round, None
+            current.end()
         if not self.is_up:
             return _RETRY_SECONDS
         if not self._is_watching:

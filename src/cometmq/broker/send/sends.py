@@ -12,9 +12,12 @@ from typing import Any, Protocol
 from cometmq.broker.inner.puts import in_parts
 from cometmq.broker.parts import Parts
 from cometmq.broker.send.admission import Admission, AdmittedSend
+from cometmq.broker.tables.saving import saved
 from cometmq.codec.message_id import UniqueIds
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CodecError, RequestError, StoreError
+from cometmq.steps.runner import StepsRun
+from cometmq.steps.steps import Steps
 from cometmq.store.appender import Put, PutResult
 from cometmq.store.positions import Durability
 
@@ -63,6 +66,8 @@ class Sends:
         self._positions = parts.store.positions
         self._counters = parts.counters
         self.written = parts.inner.written
+        self._world = parts.world
+        self._topics_known = parts.topics_known
         self._begin()
 
     def _begin(self) -> None:
@@ -200,10 +205,9 @@ class Sends:
     def finish(
         self, admitted: AdmittedSend, send: Any, results: list[PutResult], caller: SendCaller
     ) -> None:
-        """Notify the caller of a send stored apart, after the save of its topic and, if wanted, confirmation, or their failure."""
+        """Notify the caller of a send stored apart, after its new topic is kept and, if wanted, confirmation, or their failure."""
 
-        def saved(saving: "asyncio.Future[None] | None") -> None:
-            error = saving.exception() if saving is not None else None
+        def known(_: object, error: BaseException | None) -> None:
             if error is not None:
                 self.refuse([send], error, caller)
             elif admitted.is_flush_awaited and _end_of(results) > self._positions.confirmed:
@@ -212,10 +216,17 @@ class Sends:
                 caller.stored([send], results, Durability.OK, has_waited=False)
 
         if admitted.saving is None:
-            saved(None)
+            known(None, None)
         else:
-            # A producer that gets an answer for a new topic must find the topic again after a power failure.
-            admitted.saving.add_done_callback(saved)
+            StepsRun(self._world, self._topic_kept(admitted.saving), known).go_on()
+
+    def _topic_kept(self, saving: "asyncio.Future[None]") -> Steps[None]:
+        """Wait until a new topic is on disk and nameservers know it; raise RequestError if it cannot be saved.
+
+        A producer with an answer must find the topic after a power failure, and a consumer that starts now must get its route.
+        """
+        yield from saved(saving)
+        yield from self._topics_known()
 
 
 def too_few_replicas(reason: str) -> RequestError:
