@@ -167,7 +167,7 @@ class ConsumeFrom(StrEnum):
 
     LAST is the end of the queue (of a pop: its last message), FIRST its beginning, and TIMESTAMP the first message stored
     at a given time or later (of a pop: the beginning). A broker reports offset 0 for a queue whose first message counts as
-    in memory. In a young queue a new group, unless it broadcasts, therefore usually starts at the beginning.
+    in memory. In such a queue a new group, unless it broadcasts, therefore usually starts at the beginning.
     """
 
     LAST = "CONSUME_FROM_LAST_OFFSET"

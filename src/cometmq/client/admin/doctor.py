@@ -54,7 +54,7 @@ Stuck = dict[str, list[StuckMember]]
 
 
 class Doctor:
-    """Examines a cluster for one client with these connections; names are as brokers know them."""
+    """Examines a cluster through the connections of one client; names are as brokers know them, with any namespace."""
 
     def __init__(self, admin: AsyncClient, instance: ClientInstance) -> None:
         self._instance = instance

@@ -100,7 +100,7 @@ class Explanation(NamedTuple):
 
     @property
     def is_free(self) -> bool:
-        """Whether no finding says that something may keep the message from the group."""
+        """Whether no finding has `is_fine` False: it seems that nothing blocks the message, and it is not consumed yet."""
         return all(finding.is_fine is not False for finding in self.findings)
 
 

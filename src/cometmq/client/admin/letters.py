@@ -20,7 +20,7 @@ class DeadLetterCount(NamedTuple):
     """The number of dead letters of a group.
 
     Attributes:
-        letters: Known number of stored dead letters.
+        letters: Known number of them: from `list` all that are stored, from `waiting` those that were not replayed.
         last_ms: Store time of the latest one, ms since 1970; 0 if unknown.
         absent: Brokers that may have more of them but do not answer or have left.
         first_ms: Store time of the first one, ms since 1970; 0 if unknown or not queried.
@@ -36,7 +36,7 @@ class DeadLetterCount(NamedTuple):
 
     @property
     def total(self) -> Total:
-        """The number of stored dead letters, with the reasons why it may be larger."""
+        """The known number of dead letters (`letters`), with the reasons why it may be larger."""
         return Total(self.letters, self.unknown)
 
     @property

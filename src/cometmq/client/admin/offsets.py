@@ -26,7 +26,7 @@ class OffsetMove(NamedTuple):
 
     Attributes:
         queue: The queue.
-        offset: Committed offset; without one None, or 0 in a queue that counts as new.
+        offset: Committed offset; without one None, or 0 if the queue's first message counts as in memory.
         new: New offset.
     """
 
@@ -46,8 +46,9 @@ class AsyncOffsetAdmin(AsyncNoun):
     _noun = "offsets"
 
     async def committed(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
-        """Return a group's committed offset in each queue of a topic; without one None, or 0 in a queue that counts as new.
+        """Return a group's committed offset in each queue of a topic; None in a queue without one.
 
+        Brokers report 0 instead of None for a queue whose first message counts as in memory.
         Raises TopicNotFound if the nameserver has no route of the topic.
         """
         queues = (await self._live.known(self._full(topic))).read_queues

@@ -268,7 +268,10 @@ class Replay:
             self.result.reasons.append(reason)
 
     async def _wait_for(self, held: Sequence[StoredMessage]) -> None:
-        """Unless a letter is free, wait until the first claim on them expires, at most about 2 s; then read the ledger."""
+        """Unless a letter is free, wait until the first claim on them expires, at most about 2 s; then read the ledger.
+
+        The first wait of the run is reported to `say`.
+        """
         now_ms = self._instance.clock.now_ms()
         free_ms = min(self._ledger.state.free_at(id_of(each)) for each in held)
         if free_ms > now_ms:

@@ -72,7 +72,7 @@ class AsyncReplayClaims(AsyncGroupClient):
     async def take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
         """Claim dead letters for this run, and return the ids of those that no other run has sent.
 
-        Those that it recorded as sent under the same `run` are returned again. Waits while another run holds one.
+        Those that were recorded as sent under the same `run` are returned again. Waits while another run holds one.
 
         Args:
             run: Id of the run: unique, and the same when the same dead letters are claimed again.

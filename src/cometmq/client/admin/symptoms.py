@@ -180,7 +180,7 @@ def _of_disk(subject: str, numbers: Mapping[str, str]) -> Iterator[Symptom]:
 
 
 def _of_disk_trend(subject: str, broker: BrokerState, facts: ClusterFacts) -> Iterator[Symptom]:
-    """Warn if a log, at its growth so far, will fill the disk before its first messages reach the age of deletion."""
+    """Warn if a log, at its growth so far, will fill 85 % of the disk before its first messages reach the age of deletion."""
     numbers = broker.runtime
     total = _capacity(numbers.get("commitLogDirCapacity", ""))
     known = (

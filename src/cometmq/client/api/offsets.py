@@ -107,8 +107,9 @@ class OffsetApi:
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
         """Return the committed offset of a group; None if there is none.
 
-        If there is none but the queue is young, mostly because its first message is still in memory, a broker returns 0,
-        so that a new group starts at the beginning (ConsumerManageProcessor of RocketMQ 5.3.3).
+        If there is none, a broker returns 0 for a queue whose first message is still in memory, so that a new group
+        starts at the beginning (ConsumerManageProcessor of RocketMQ 5.3.3). CometMQ's broker also does for a queue that
+        is younger than the group.
         """
         asked = self._ask(queue, _committed(group, queue))
         return await unless((ResponseCode.QUERY_NOT_FOUND,), asked)

@@ -64,7 +64,10 @@ class MasterSearch:
         self._tasks = Tasks("search for masters")
 
     def doubt(self, broker_name: str) -> None:
-        """Look for the master of a broker group for the next 2 seconds; do nothing for a broker that no topic's route has."""
+        """Search a broker group's new master in the background, until one is found, at most 2 s after the last call.
+
+        Does nothing for a broker that is in no topic's known route.
+        """
         search = self._searches.get(broker_name)
         if search is None:
             if self._routes.topic_of(broker_name) is None:
@@ -74,7 +77,7 @@ class MasterSearch:
         search.until = self._clock.monotonic() + _SEARCH_SECONDS
 
     def doubt_at(self, address: str, error: CometError | None = None) -> None:
-        """Look for the masters of the broker groups whose master is known at an address; not if an error shows that it serves.
+        """Call `doubt` for the broker groups whose known master has an address; not if an error shows that it serves.
 
         Any error shows that, except a NetError or the refusal of a broker that is no master.
         """

@@ -70,7 +70,7 @@ class GroupMember:
         is_assigned: Whether the user assigned the queues with `assign`.
         progress: Consumed offsets.
         callbacks: Answers queries of brokers on behalf of consoles.
-        admission: Locks queues for orderly consumption (with broadcasting without locks); None: it is not orderly.
+        admission: Locks queues for orderly consumption (with broadcasting without locks); None: consumption is not orderly.
 
     Args:
         is_push: Whether the consumer has a listener, and therefore, unless broadcasting, a retry topic.

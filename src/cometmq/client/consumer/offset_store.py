@@ -21,7 +21,10 @@ class ClusterOffsets:
         self._group = group
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """Query the group's committed offset of a queue; without one, the result is None, or 0 for a young queue."""
+        """Query the group's committed offset of a queue; the result is None without one.
+
+        Brokers report 0 instead of None for a queue whose first message counts as in memory.
+        """
         return await self._offsets.committed(self._group, queue)
 
     async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:

@@ -54,8 +54,9 @@ class StartOffset:
     async def find(self, queue: MessageQueue) -> int:
         """Return the first offset to pull: the stored one, or else 0 after `lose`, or else as `consume_from` says.
 
-        LAST starts retry topics and some young queues at 0, TIMESTAMP retry topics at their end. If a query fails, raises
-        a CometError, mostly BrokerRefused, BrokerNotFound, TopicNotFound, NetError or CodecError; then try again.
+        LAST starts retry topics, and queues younger than what the group has consumed at other brokers, at 0; TIMESTAMP
+        starts retry topics at their end. If a query fails, raises a CometError, mostly BrokerRefused, BrokerNotFound,
+        TopicNotFound, NetError or CodecError; then try again.
         """
         stored = await self._progress.read(queue)
         if stored is not None and stored >= 0:

@@ -46,7 +46,7 @@ class OpenRequests:
         self._replies: dict[str, asyncio.Future[StoredMessage]] = {}
 
     def begin(self, timeout_ms: int) -> "OpenRequest":
-        """Create a request that waits for a reply; its message must have its `properties`, with `timeout_ms` as TTL."""
+        """Create a request that waits for a reply; send its message with the result's `properties`; `timeout_ms` is the TTL."""
         number = uuid.UUID(int=self._instance.chance.getrandbits(128), version=4)
         return OpenRequest(self._replies, str(number), self._instance.client_id, timeout_ms)
 

@@ -97,7 +97,7 @@ class ProducerTransactions:
     """The transactions of one producer.
 
     Args:
-        check: Returns the outcome of a transaction that this producer did not begin; None: the answer is UNKNOWN.
+        check: Returns the outcome of a transaction of which this producer has no record; None: the answer is UNKNOWN.
         namespace: Namespace to remove from topics before the listener sees them.
         body_size_max: Maximum length of a body after decompression, bytes; None: `check` gets messages without bodies.
         interceptors: Interceptors of the producer.

@@ -12,8 +12,9 @@ class OffsetAdmin(BlockingNoun[AsyncOffsetAdmin]):
     """The committed offsets of consumer groups."""
 
     def committed(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
-        """Return a group's committed offset in each queue of a topic; without one None, or 0 in a queue that counts as new.
+        """Return a group's committed offset in each queue of a topic; None in a queue without one.
 
+        Brokers report 0 instead of None for a queue whose first message counts as in memory.
         Raises TopicNotFound if the nameserver has no route of the topic.
         """
         return self._portal.call(self._client.committed, group, topic)

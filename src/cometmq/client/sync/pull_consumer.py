@@ -205,10 +205,10 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         return self._portal.call(self._client.offset_by_time, queue, timestamp_ms, upper=upper)
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """Return the next offset to consume that this group committed; without one None, or 0 for a young queue.
+        """Return the next offset to consume that this group committed; None if there is none.
 
-        Raises ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could
-        not be queried.
+        Brokers report 0 instead of None for a queue whose first message counts as in memory. Raises ClientClosed,
+        TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could not be queried.
         """
         return self._portal.call(self._client.committed, queue)
 

@@ -96,7 +96,10 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def committed_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError | None]:
-        """Return a dict of queues to the group's committed offset or an error; without offset None, or 0 if young."""
+        """Return a dict of queues to the group's committed offset, None without one, or an error.
+
+        Brokers report 0 instead of None for a queue whose first message counts as in memory.
+        """
         return self._portal.call(self._client.committed_offsets, queues)
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:

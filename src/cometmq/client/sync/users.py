@@ -85,7 +85,7 @@ class UserAdmin(BlockingNoun[AsyncUserAdmin]):
 
         Args:
             with_users: Whether users are queried.
-            with_policies: Whether policies are queried; if users are, too, not before a broker returned these.
+            with_policies: Whether policies are queried; not if users are queried first and no broker returns them.
             policies_of: Only policies of this user; those of others may be malformed. None: of all users.
 
         Raises:

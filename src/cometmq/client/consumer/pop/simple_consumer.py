@@ -202,7 +202,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
     # --- choice of broker
 
     async def _places(self) -> list[_Place]:
-        """Return (topic, broker name) pairs for all subscribed topics, rotated by one at each call."""
+        """Return (topic, broker name) pairs for all subscribed topics, rotated by one place more at each call."""
         if not self._subscriptions:
             raise SubscriptionError(f"{self._named} has no topic; call subscribe(topic) first")
         places: list[_Place] = []

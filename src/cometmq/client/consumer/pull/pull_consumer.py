@@ -372,10 +372,10 @@ class AsyncPullConsumer(AsyncGroupClient):
         return await self._offsets.offset_by_time(full, timestamp_ms, upper=upper)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """Return the next offset to consume that this group committed; without one None, or 0 for a young queue.
+        """Return the next offset to consume that this group committed; None if there is none.
 
-        Raises ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could
-        not be queried.
+        Brokers report 0 instead of None for a queue whose first message counts as in memory. Raises ClientClosed,
+        TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could not be queried.
         """
         self._check_running()
         return await self._offsets.committed(self._group, self._namespace.wrap_queue(queue))

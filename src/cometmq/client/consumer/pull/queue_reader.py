@@ -173,7 +173,10 @@ class AsyncQueueReader(AsyncGroupClient):
     async def committed_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError | None]:
-        """Return a dict of queues to the group's committed offset or an error; without offset None, or 0 if young."""
+        """Return a dict of queues to the group's committed offset, None without one, or an error.
+
+        Brokers report 0 instead of None for a queue whose first message counts as in memory.
+        """
         full = self._by_full(queues)
         return _renamed(await self._offsets.committed_offsets(self._group, full), full)
 
