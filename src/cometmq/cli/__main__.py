@@ -150,7 +150,7 @@ def options(
         ),
     ] = SECONDS_DEFAULT,
 ) -> None:
-    """Apply the global options --profile, --credentials and --timeout, which precede the command."""
+    """Apply the global options: --timeout, --credentials, and for a command that is a client of a cluster --profile."""
     wait_for_answers(timeout)
     if context.invoked_subcommand not in _WITHOUT_PROFILE:
         profile_files.follow(profile)

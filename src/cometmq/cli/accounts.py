@@ -244,7 +244,7 @@ class _AnyField(dict[str, str]):
 
 
 def asked_access(code: str, resource: str) -> "Access":
-    """Return the first access that a request (name or number of its code) needs to a resource's kind ("Topic:NAME").
+    """Return the access, the first for its kind, that a request (name or number of its code) needs to a "Topic:NAME".
 
     Raises SettingsError if brokers have no such request, it names its resources in its body, the resource is malformed,
     or no right for its kind is needed.

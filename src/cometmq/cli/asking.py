@@ -1,4 +1,4 @@
-"""Commands: functions to which the options that many commands have are added here; those about a cluster get clients.
+"""Decorators that make commands from functions: they add options that many commands have, and pass clients of a cluster.
 
     @topics.command()
     @shows
@@ -123,7 +123,7 @@ def prints(work: Callable[..., Shown]) -> Command:
 
 
 def shows(look: Callable[..., Awaitable[Shown]]) -> Command:
-    """Make a command, with --nameserver and --json, that prints what `look` returns; the first argument of it are clients."""
+    """Make a command, with --nameserver and --json, that calls `look` with clients of the cluster and prints the result."""
     return made_command(look, _print_shown, _NAMESERVER, _JSON)
 
 

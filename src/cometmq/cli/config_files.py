@@ -114,7 +114,7 @@ def check_file(file: Path, content: bytes, kind: str) -> list[CheckedRow]:
 
 
 def _located(finding: CheckedRow, by_key: Mapping[str, CheckedRow]) -> CheckedRow:
-    """Return a row as people read it; if its text begins with a key of the file ("KEY=VALUE: "), as a row of that key."""
+    """Return a row with its UTF-8 decoded; if its text begins with "KEY=VALUE: " of the file, as that key's row."""
     text = as_utf8(finding.text)
     if finding.key is None:
         row = by_key.get(text.partition("=")[0])

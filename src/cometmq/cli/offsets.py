@@ -102,7 +102,7 @@ class MoveLine(NamedTuple):
         topic: Topic of the queue.
         broker: Broker of the queue.
         queue: Queue id.
-        offset: Committed offset; without one None, or 0 for a young queue.
+        offset: Committed offset; without one None, or 0 if the queue's first message counts as in memory.
         new: New offset.
         moves: Number of messages skipped, or negative if consumed again; None if `offset` is None.
     """

@@ -115,7 +115,7 @@ def _idle(data: Path, count: int) -> list[str]:
 async def _stay_up(
     cluster: "AsyncEmbedded | LocalCluster", dashboard_port: int | None, warnings: Sequence[str]
 ) -> None:
-    """Run a cluster until it is cancelled, or until all of its broker processes have ended."""
+    """Run a cluster, and a dashboard if it has a port, until this is cancelled or all broker processes have ended."""
     from cometmq.embedded.several import LocalCluster
 
     async with cluster, AsyncExitStack() as stack:
