@@ -210,9 +210,10 @@ class AsyncEmbedded:
         return self._data_dir
 
     async def start(self) -> None:
-        """Start the nameserver and the broker; both accept clients when this returns. While running: AssertionError.
+        """Start the nameserver and the broker; both accept clients when this returns.
 
         Raises:
+            AssertionError: They are running already.
             NetError: A port cannot be opened, for example because it is in use.
             StoreError, CodecError: The files cannot be used, for example because another broker has them open.
             OSError: The directory or a file cannot be created or read.

@@ -79,7 +79,7 @@ class StoreFull(StoreError):
 
 
 class StoreBusy(StoreError):
-    """A refusal that passes, for example as messages wait too long or the log is being truncated; try again."""
+    """A temporary refusal, for example as messages wait too long or the log is being truncated; try again."""
 
     code = ResponseCode.SYSTEM_BUSY
 

@@ -17,7 +17,7 @@ class TopicConfig:
         perm: Bits of `model.flags.PERM_*`.
         filter_type: SINGLE_TAG or MULTI_TAG.
         sys_flag: Unit bits, `model.flags.TOPIC_*`.
-        ordered: RocketMQ's `order`: whether it keeps its order across brokers.
+        ordered: RocketMQ's `order`: whether the topic's messages are ordered across brokers.
         attributes: queue.type, cleanup.policy and so on (5.x).
     """
 

@@ -158,7 +158,10 @@ class SourceCluster:
         )
 
     def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
-        """Return by queue the group's committed offset or an error; without one None, or 0 as brokers do in a young queue."""
+        """Return by queue the group's committed offset, None without one, or an error.
+
+        Brokers report 0 instead of None for a queue whose first message counts as in memory.
+        """
         return self._of_each(self._reader.committed_offsets, queues, self._settings.retries)
 
     def mean_sizes(self, starts: Mapping[MessageQueue, int]) -> Answers[float | None]:
