@@ -75,7 +75,7 @@ def _by_group(spans: Iterable[TraceSpan]) -> dict[str, list[TraceSpan]]:
 
 
 def spans_of(traces: Sequence[Trace]) -> list[TraceSpan]:
-    """Return a trace's steps, sorted by start. The two records of a consumption, before and after, become one step."""
+    """Return a trace's steps, sorted by start. The records before and after a consumption become one step, as do equal ones."""
     ended = {each.request_id: each for each in traces if each.kind is TraceKind.SUB_AFTER}
     spans = [
         span for each in traces if (span := _span(each, ended.get(each.request_id))) is not None
