@@ -82,7 +82,7 @@ class AsyncUserAdmin(AsyncNoun):
         return UserApi(self._live)
 
     async def create(self, name: str, password: str, *, is_super: bool) -> list[str]:
-        """Create a user at every registered broker; raise CometError if some fail, for example because the user exists."""
+        """Create a user, with `is_super` one with all rights, at every registered broker; raise CometError if some fail."""
         kind = "Super" if is_super else "Normal"
         return await self._all(lambda address: self._api.create(address, name, password, kind))
 

@@ -64,7 +64,7 @@ class MasterSearch:
         self._tasks = Tasks("search for masters")
 
     def doubt(self, broker_name: str) -> None:
-        """Search a broker group's new master in the background, until one is found, at most 2 s after the last call.
+        """Search for a broker group's new master in the background, until one is found, at most 2 s after the last call.
 
         Does nothing for a broker that is in no topic's known route.
         """

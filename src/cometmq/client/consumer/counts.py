@@ -38,7 +38,7 @@ class TopicCounts:
     failed: int = 0
 
     def called(self, seconds: float, count: int, *, is_consumed: bool) -> None:
-        """Count a call of the listener with `count` messages that took `seconds`."""
+        """Count a call of the listener that took `seconds`, and its `count` messages as consumed or as failed."""
         self.calls += 1
         self.consume_ms += seconds * 1000
         if is_consumed:

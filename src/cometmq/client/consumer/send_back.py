@@ -46,9 +46,10 @@ class SendBack:
     async def give_back(
         self, message: StoredMessage, delay_level: int = BROKERS_CHOICE
     ) -> bool:
-        """Send a message back to its broker for redelivery or as a dead letter; return whether a broker confirmed this.
+        """Send a message back to its broker for redelivery or, at level -1, as a dead letter; return whether one confirmed.
 
-        If that fails, a message for redelivery is sent to the retry topic as a new one, unless the broker lacks the request.
+        If that fails, a message for redelivery is sent to the retry topic as a new one, unless the broker lacks the request;
+        a confirmation of that counts, too.
         """
         try:
             await self.tell(

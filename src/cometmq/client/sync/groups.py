@@ -115,8 +115,9 @@ class GroupAdmin(BlockingNoun[AsyncGroupAdmin]):
     def delete(
         self, group: str, *, delete_offsets: bool = True, cluster: str | None = None
     ) -> None:
-        """Delete a consumer group and, unless `delete_offsets` is False, its offsets (in CometMQ also its own retry topics).
+        """Delete a consumer group at every master, or at those of `cluster`; unless `delete_offsets` is False, also its offsets.
 
+        With the offsets, CometMQ's brokers delete the group's own retry topics.
         Raises BrokerNotFound if no master is registered.
         """
         self._portal.call(

@@ -20,7 +20,7 @@ class UserAdmin(BlockingNoun[AsyncUserAdmin]):
     """
 
     def create(self, name: str, password: str, *, is_super: bool) -> list[str]:
-        """Create a user at every registered broker; raise CometError if some fail, for example because the user exists."""
+        """Create a user, with `is_super` one with all rights, at every registered broker; raise CometError if some fail."""
         return self._portal.call(self._client.create, name, password, is_super=is_super)
 
     def put(
