@@ -57,7 +57,7 @@ def metrics_claim(host: str, port: int) -> PortClaim:
 
 
 def check_collisions(claims: Sequence[PortClaim]) -> None:
-    """Raise SettingsError if a program needs two ports that are the same one."""
+    """Raise SettingsError if two ports that a program needs have the same number."""
     needed = [claim for claim in claims if claim.is_needed]
     for number, claim in enumerate(needed):
         for other in needed[:number]:

@@ -46,6 +46,8 @@ class TableOptions(BodyOptions, FromOptions, TargetOptions):
 def run(spark: SparkSession, options: TableOptions) -> Report:
     """Decode bodies (JSON, CSV, Avro, Protobuf) into a table: Parquet files or Delta.
 
+    Bodies that do not fit are written to `_bad` with the reason; their number is a finding.
+
     Raises:
         SettingsError: An option is invalid, the schema does not fit the table, or another run may have added the messages.
     """
