@@ -145,7 +145,7 @@ def some(names: Sequence[str]) -> str:
 
 
 def duration(ms: float) -> str:
-    """Return a duration, rounded down, in the largest unit of which it has at least two, for example "90 min"."""
+    """Return a duration in whole units, the largest of which it has at least two, for example "90 min"."""
     seconds = max(ms, 0) / 1000
     for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
