@@ -206,7 +206,7 @@ class Counters:
         self.count_handed_out(topic, group, queue_id, count, size, began)
 
     def count_pull(self, tally: Tally, count: int, size: int, began: float) -> None:
-        """Count a pull answered on the fast path; `tally` is that of its group and queue in `gets`."""
+        """Count a pull answered on the fast path: its messages in `tally`, of its queue in `gets`, and its request."""
         time_us = int((self.now() - began) * _US)
         self.found += 1
         if time_us > self.get_max_us:  # noqa: PLR1730  As in Latencies.
@@ -218,7 +218,7 @@ class Counters:
         add(time_us)
 
     def count_missed(self, began: float) -> None:
-        """Count a pull answered on the fast path whose filter nothing matched; `began` is when it arrived (`now`)."""
+        """Count a fast-path pull whose filter nothing matched, and its request; it arrived at `began` (`now`)."""
         self.missed += 1
         add = self._answered.get(_UNMATCHED) or self._adder(*_UNMATCHED)
         add(int((self.now() - began) * _US))

@@ -66,7 +66,7 @@ class TallyTable:
         return self._count
 
     def of(self, topic: str, group: str = "", queue_id: int = WHOLE) -> Tally:
-        """Return the tally of a queue or topic, for a group or none, creating it; a wider one beyond the limits."""
+        """Return the tally of a queue or topic, for a group or none, creating it; beyond the limits, a wider one."""
         tallies = self._topics.get(topic)
         tally = None if tallies is None else tallies.get((group, queue_id))
         return tally or self._make(topic, group, queue_id)

@@ -223,7 +223,7 @@ class DelayedDelivery:
         self.on_delivered()
 
     def _read_due(self, level: DelayLevel, offset: int) -> DueOfLevel:
-        """Return the due messages at the head of a level's queue, at most a batch. Called in the pool."""
+        """Return a level's due messages from queue offset `offset` on, at most a batch. Called in the pool."""
         store = self._parts.store
         queue = store.queue(SCHEDULE_TOPIC, level.number - 1)
         assert queue is not None

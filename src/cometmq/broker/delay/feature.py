@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class DelayLevels(Feature):
-    """The feature of delay levels: delivers messages that wait in SCHEDULE_TOPIC_XXXX once they are due."""
+    """The feature of delay levels: reroutes delayed sends to SCHEDULE_TOPIC_XXXX, and delivers them when due."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

@@ -79,7 +79,7 @@ class _Sums:
         self._groups: dict[str, bool | None] = {}
 
     def has(self, group: str) -> bool:
-        """Return whether a group has a lag here (see `Lags`)."""
+        """Return whether the lag of a group is reported here: not that of system groups and broadcasting ones."""
         if group not in self._groups:
             has_none = is_system_group(group) or self._positions.is_broadcast(group)
             self._groups[group] = None if has_none else self._positions.is_committed_all(group)
@@ -227,7 +227,7 @@ class Lags:
         return Column(self._aged, [*self._ages_ms.values()])
 
     def dead_letters(self) -> Iterator[Sample]:
-        """Yield the dead letters since the start, by group and topic; 0 for pairs without any, except retry topics."""
+        """Yield the number of dead letters since the start, by group and topic; also 0, except for retry topics."""
         counted = set()
         for each in self._parts.counters.dead.wholes():
             counted.add((each.of.group, each.of.topic))

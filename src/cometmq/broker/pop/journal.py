@@ -93,7 +93,9 @@ class Journal:
     # --- reading
 
     def read_on(self) -> Steps[list[CheckPoint]]:
-        """Read on in the revive topic; return the check points found, mostly of other brokers or an earlier process.
+        """Read on in the revive topic, apply it to `check_points`, and return the check points found.
+
+        These are mostly of other brokers or an earlier process; acknowledgements found are applied, but not returned.
 
         Rewritten ones are returned again, also if their check point is known. Check points of deleted topics or groups
         are skipped, and with a log entry those whose content cannot be decoded.
@@ -161,7 +163,7 @@ class Journal:
         return queue_id if 0 <= queue_id < self._topic.queue_count else self.choose_queue()
 
     def record(self, point: CheckPoint) -> None:
-        """Write the record of a check point; if this raises StoreError, its messages must not be delivered."""
+        """Write a check point's record and add it to `check_points`; after a StoreError, do not deliver its messages."""
         (result,) = self._parts.inner.put(self._check_point(point))
         self.check_points.begin(point, self.passed(point, result))
 

@@ -129,12 +129,11 @@ class FoundPulls:
         commit_offset: int | None,
         opaque: int,
     ) -> tuple[bytes, int] | None:
-        """Return an answer frame with messages from an offset on, or that none matched, and the size that it counts for.
+        """Return an answer frame, with messages from an offset on or that none matched, and the size it counts for.
 
         That is the size of the messages in bytes and of what was checked to find them. None: use the slow path.
-
-        `commit_offset` is for a header that says that the pull commits, None if it was committed when the pull was held;
-        `opaque` is the request's number.
+        Also counts the pull, and commits `commit_offset` if the header says that the pull commits; None: that was done
+        when the pull was held. `opaque` is the request's number.
         """
         topics, groups, members, group, queue_count, queues, terms, tallies, _ = known.admitted
         if (
@@ -221,7 +220,7 @@ class FoundPulls:
         self._pulls.run_again(replace(held, request=request, caller=caller))
 
     def _count_missed(self, known: KnownPull, queue_id: int, offset: int, began: float) -> None:
-        """Count a pull whose filter nothing matched, as `Pulls` does; `began` is when it arrived (`Counters.now`)."""
+        """Count a pull whose filter nothing matched; for one that commits nothing, call `Pulls.note_first`."""
         if not known.is_committing:
             self._pulls.note_first(known.request, queue_id, offset)
         self._counters.count_missed(began)

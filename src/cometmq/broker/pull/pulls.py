@@ -197,7 +197,7 @@ class Pulls:
         return self._read_cold(pull, wanted, result)
 
     def _send_elsewhere(self, pull: Pull, offset: int) -> PullAnswer:
-        """Move the consumer to the offset to which an administrator reset the group (broker.admin.resets)."""
+        """Commit the offset to which a group was reset, and return the answer that moves the consumer there."""
         request = pull.request
         # This pull or the client's timer may have committed an offset from before the reset; overwrite it.
         self._offsets.commit(

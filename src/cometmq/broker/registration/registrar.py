@@ -192,7 +192,8 @@ class Registrar:
     def tell(self, address: str) -> Steps[None]:
         """Register all topics at one nameserver; raise CometError if it cannot be reached, does not answer or refuses.
 
-        Without `is_forced`, the nameserver is asked first, and gets no topics if it has this version of them already.
+        Its answer updates `master` and `order_topics`. Without `is_forced`, the nameserver is asked first, and gets no
+        topics if it has this version of them already.
         """
         table = self._topics()
         if not self.settings.is_forced and not (

@@ -195,6 +195,8 @@ class BrokerSettings(MetricsKeys):
     def check_role(self) -> None:
         """Refuse a broker id that does not fit the role, and a master with access control whose log anyone could copy.
 
+        Members of a group that elects its leader are not checked.
+
         Raises:
             SettingsError: The broker would be a second master of its name, or a slave that is taken for a master; or
                 nothing distinguishes its slaves from strangers.

@@ -196,7 +196,7 @@ class ProgressStatistics:
         return ConsumeStats(table, self._rates.rate(group, topic))
 
     def time_spans(self, topic: str, group: str) -> Steps[list[TimeSpan]]:
-        """Return the time span of the messages of each queue, and the age of a group's next one.
+        """Return the time span of the messages of each write queue of a topic, and the age of a group's next one.
 
         Raises:
             RequestError: TOPIC_NOT_EXIST: There is no such topic.

@@ -32,7 +32,7 @@ class _Read:
 
 
 class ColdReaders:
-    """Counts the bytes that each group has read from the disk in the current window, 5 s or longer, for thresholds.
+    """Counts the bytes that groups read from the disk in windows of 5 s or more, and refuses groups over a threshold.
 
     Attributes:
         refused: Number of reads that were refused.
