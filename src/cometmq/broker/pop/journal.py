@@ -163,7 +163,7 @@ class Journal:
         return queue_id if 0 <= queue_id < self._topic.queue_count else self.choose_queue()
 
     def record(self, point: CheckPoint) -> None:
-        """Write a check point's record and add it to `check_points`; after a StoreError, do not deliver its messages."""
+        """Write a check point's record, then add it to `check_points`; on StoreError, do not deliver its messages."""
         (result,) = self._parts.inner.put(self._check_point(point))
         self.check_points.begin(point, self.passed(point, result))
 
