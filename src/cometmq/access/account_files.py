@@ -165,7 +165,7 @@ def _paths(folder: Path) -> Iterator[Path]:
 
 
 def check_readers(path: str, mode: int) -> None:
-    """Raise SettingsError if `mode` lets the group write a file of accounts or others use it, or for a wrong owner."""
+    """Raise SettingsError if the group may write a file of accounts, others may use it, or `check_owner` rejects it."""
     if mode & _MODE_REFUSED:
         raise SettingsError(
             f"{path} has the mode {mode & 0o777:04o}, so other users may read or write it; run chmod 600 {path}"

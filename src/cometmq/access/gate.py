@@ -158,6 +158,8 @@ class AccessGate:
     def check(self, rule: RequestRule, request: Command | RawCommand, peer: Peer) -> Asker:
         """Check that the sender of a request may send it, and return an `Asker`, whose rights apply to the request.
 
+        A wrong signature is counted, unless it comes from this machine.
+
         Raises:
             GateRefusal: The sender may not send it, or is unknown and the request code is not open.
             CodecError: The resources of the request cannot be decoded.
@@ -246,7 +248,7 @@ class AccessGate:
     ) -> bool:
         """Return whether `check` would allow the connection's last user to send to a topic under each rule.
 
-        False if that is not certain; True is cached.
+        False if that is not certain. If True, the topic is added to those that `signer` may send to.
         """
         last, table = peer.signed_by, self._users.current
         user = None if last is None else table.find(last.name)
@@ -274,7 +276,10 @@ class AccessGate:
         return f"a frame of more than {LARGE_FRAME_SIZE} bytes is only accepted after a known user has signed a request on this connection"
 
     def _is_guessed(self, peer: Peer, name: str) -> bool:
-        """Return whether an address, or this name there, has too many wrong signatures; False for own machine or last user."""
+        """Return whether an address, or this name there, has too many wrong signatures.
+
+        False for this machine, for the last user who signed on the connection, and if nothing is counted.
+        """
         if self._failures is None or peer.is_on_own_machine:
             return False
         signed_by = peer.signed_by
@@ -285,7 +290,7 @@ class AccessGate:
     def asker_of_call(
         self, name: str, is_signed: Callable[[bytes], bool], sender: CallSender
     ) -> Asker:
-        """Return the sender of a call of another protocol, which signs each call on its own.
+        """Return the sender of a call of another protocol, which signs each call on its own; count a wrong signature.
 
         Args:
             name: The user (access key) that the call names; may be empty.
@@ -324,7 +329,10 @@ class AccessGate:
     def _signer(
         self, table: UserTable, request: Command | RawCommand, peer: Peer
     ) -> User | str:
-        """Return the user who signed a request or need not, or why there is none; may count a wrong signature."""
+        """Return the user who signed a request or need not, or why there is none.
+
+        A valid signature is noted at the peer; a wrong one is counted, unless it comes from this machine.
+        """
         fields, body = request[6], request[7]
         name: object = fields.get(ACCESS_KEY)
         if not name:

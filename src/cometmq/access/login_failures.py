@@ -16,7 +16,7 @@ _Place = tuple[str, int | None]
 
 
 class LoginFailures:
-    """Counts wrong signatures by address and name, and by address."""
+    """Counts wrong signatures by address and name, and by address, for a minute each, and tells which had too many."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
