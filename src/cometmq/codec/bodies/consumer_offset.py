@@ -41,7 +41,7 @@ def encode_offsets_file(table: OffsetTable) -> str:
 
 
 def encode_light_offsets_file(table: OffsetTable) -> str:
-    """Encode consumer offsets as the text of lmqConsumerOffset.json."""
+    """Encode offsets as the text of lmqConsumerOffset.json; those of light groups in queue 0 have their own table."""
     plain: dict[str, Mapping[int, int]] = {}
     light: dict[str, int] = {}
     for key, queues in table.offsets.items():

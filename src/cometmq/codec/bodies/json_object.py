@@ -99,17 +99,17 @@ class JsonObject:
         return self.flag(key) if key in self else None
 
     def member(self, key: str) -> "JsonObject":
-        """Return the object in a field; an empty one if it is missing or null."""
+        """Return the object in a field; an empty one if it is missing or null; CodecError if it is no object."""
         value = self._values.get(key)
         return JsonObject({} if value is None else value, key, self)
 
     def objects(self, key: str) -> Iterator["JsonObject"]:
-        """Yield the objects of the list in a field; nothing if it is missing or null."""
+        """Yield the objects of the list in a field; nothing if it is missing or null; CodecError for other content."""
         for index, value in enumerate(self._list(key)):
             yield JsonObject(value, f"{key}[{index}]", self)
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return the strings of the list in a field; empty if it is missing or null."""
+        """Return the strings of the list in a field; empty if it is missing or null; CodecError for other content."""
         values = self._list(key)
         for value in values:
             if not isinstance(value, str):

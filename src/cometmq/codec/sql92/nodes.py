@@ -103,7 +103,10 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A test for a text in an operand, CONTAINS, STARTSWITH or ENDSWITH; without a value it is false, even with NOT."""
+    """A test for a text in an operand, CONTAINS, STARTSWITH or ENDSWITH.
+
+    False, even with NOT, if the operand has no value or is no string, or if the text is empty.
+    """
 
     word: str
     operand: "Operand"
