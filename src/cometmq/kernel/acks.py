@@ -69,7 +69,7 @@ class _AckRun:
         self._offsets: tuple[int, ...] = ()
 
     def take(self, flag: int, opaque: int, fields: dict[str, str]) -> bool:
-        """Set the bit of a message and, unless one-way, add its answer; return False if the request is not simple."""
+        """Set a message's bit and, unless one-way, add an answer; False if it is unusual or in no known check point."""
         texts = [fields.get(name, _MISSING) for name in _NAMES]
         if not (_are_plain(texts) and _is_32_bits(flag) and _is_32_bits(opaque)):
             return False

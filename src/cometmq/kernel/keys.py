@@ -37,7 +37,7 @@ def keys_of(hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int])
 
 
 def index_keys(waiting: Sequence[PutBatch[End]]) -> Keys:
-    """Return the index keys (`Keys`) of newly stored batches of messages, in the order of the messages."""
+    """Return the index keys (`Keys`) of newly stored batches of messages, in their order; a rollback has none."""
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
     for _, store_ms, results, puts, _, _, _ in waiting:
@@ -60,7 +60,7 @@ def _topic_of(block: bytes) -> bytes:
 
 
 def record_keys(records: Sequence[tuple[Any, ...]]) -> Keys:
-    """Return the index keys of records (`codec.record.Record`), each with the record's physical offset and store time."""
+    """Return the index keys of records (`Record`), each with physical offset and store time; a rollback has none."""
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
     for record in records:
@@ -92,7 +92,7 @@ def insert_keys(
         a_page: Number of slots per page.
 
     Returns:
-        The bytes of the entries (docs/format/index-file.md), and the number of slots that had no entry before.
+        The bytes of the entries (docs/format/index-file.md), and the number of slots that had no valid entry before.
     """
     for java_hash in keys[0::3]:
         slot = (abs(java_hash) & _INT_MAX) % len(slots)

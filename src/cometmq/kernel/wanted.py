@@ -145,7 +145,7 @@ def raw_keys(chunk: Buffer, position: int, offset: int) -> tuple[Keys, int]:
 
 
 def _usual_tag(block: bytes, begin: bytes) -> bytes | None:
-    """Return a message's tag (empty if it has none); None if it is not ASCII or a property has an unusual start."""
+    """Return a message's tag (empty if it has none); None if it is not ASCII or a property starts with `begin`."""
     if block.startswith(begin) or _PROPERTY_END + begin in block:
         return None
     tag = find_value(block, _TAGS) or b""
@@ -158,7 +158,7 @@ def _tag_code(tag: bytes) -> int:
 
 
 def index_hash(code: int) -> int:
-    """Return the absolute value of a hash, or 0 for the one number without any (IndexFile.indexKeyHashMethod)."""
+    """Return the absolute value of a 32-bit hash; 0 for -2**31, which has none (IndexFile.indexKeyHashMethod)."""
     return abs(code) & _HASH_MAX
 
 
