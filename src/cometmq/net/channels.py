@@ -91,6 +91,8 @@ class Channels:
     async def get(self, address: str) -> Channel:
         """Return the channel to "host:port", connecting first if needed; concurrent callers share one attempt.
 
+        After connections to the address that were lost early, it pauses before it connects, up to 2 s.
+
         Raises:
             ConnectError, ConnectionLost: Connecting failed; the message names the address and the reason.
             ClientClosed: `close` was called.
