@@ -39,8 +39,9 @@ class GroupAdministration:
     def change(self, configs: Sequence[GroupConfig]) -> Steps[None]:
         """Create or change groups: all of them, or none if one is invalid.
 
-        If there are too many groups, those before the first that has no room are changed. The attributes of each config
-        are changes to the group's, with a sign before each key. Missing queues are added to existing retry topics.
+        Without room for a group, those before it are changed, and itself if only its retry queues have no room. The
+        attributes of a config are changes to the group's, with a sign before each key. Missing queues are added to
+        existing retry topics.
 
         Raises:
             RequestError: A config is invalid; there is no room for a group or retry queues; or the disk failed.
