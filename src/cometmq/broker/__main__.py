@@ -112,7 +112,7 @@ def _start(
     settings: BrokerSettings,
     warnings: list[str],
 ) -> int:
-    """Run a broker with these settings, which have these warnings, until it is stopped; return the exit status."""
+    """Log versions and warnings, then run a broker with these settings until it is stopped; return the exit status."""
     log.set_level(settings.log_level)
     _log.info("%s", running_versions())
     _log.info("configuration: %s", conf.sources())

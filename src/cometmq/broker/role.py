@@ -376,7 +376,10 @@ class MasterRole(RunningRole):
         self._store.replica_side.end_copying()
 
     async def _adapt_tables(self) -> None:
-        """Make the tables those of a master; adapt them to the log where needed, unless the store needs a restart."""
+        """Let the store accept messages, and make the tables those of a master.
+
+        They are adapted to the log where needed, unless the store needs a restart.
+        """
         base, store, mark = self.ground.parts, self._store, self.ground.mark
         topics, run = base.topics, self._machines.run
         self._open_log()

@@ -43,7 +43,7 @@ class DelayLevels(Feature):
         )
 
     async def start(self) -> None:
-        """Load the delivered offsets (may raise CodecError or OSError, see `DeliveredOffsets.load`), start the delivery."""
+        """Load and correct the delivered offsets (may raise CodecError or OSError), then start the delivery."""
         self._delivered.load()
         self._delivery.correct_offsets()
         if self._parts.topics.is_promoted:

@@ -92,7 +92,10 @@ class Heartbeats:
         return HeartbeatResult(is_changed or not heartbeat.fingerprint, refusal)
 
     def _register(self, part: ConsumerPart, client: Client, heartbeat: Heartbeat) -> bool:
-        """Register a consumer, unless its group is unknown and not created; return whether members or subscribed topics have changed."""
+        """Register a consumer, and create a missing retry topic; return whether members or subscribed topics changed.
+
+        Does nothing, and returns False, if the group is missing and must not be created. A slave creates no topic.
+        """
         group = self._groups.get(part.group)
         if group is None:
             return False  # Follows RocketMQ 5.x: a group that must not be created is ignored.

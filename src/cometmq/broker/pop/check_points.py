@@ -270,7 +270,7 @@ class CheckPointTable:
         self.acknowledge_bits(point, bits)
 
     def acknowledge_bits(self, point: CheckPoint, bits: int) -> None:
-        """Acknowledge messages of an open check point, given by their bits."""
+        """Acknowledge messages of an open check point, given by their bits; close it if no message is left."""
         if bits & ~point.acknowledged:
             assert point.state is PointState.OPEN, "nothing is left of the others"
             point.acknowledged |= bits
@@ -525,7 +525,7 @@ class CheckPointTable:
                 unsaid.point.is_said = True
 
     def pop_sayable(self, flushed: int) -> list[tuple[Place, int]]:
-        """Remove and return the offsets that groups may commit: all check points before them are flushed or done."""
+        """Remove and return offsets to commit, the last of each queue: check points before them are flushed or done."""
         said = []
         for place in list(self._unsaid):
             unsaid = self._unsaid[place]

@@ -181,7 +181,7 @@ class PopFeature(Feature):
         self._journal.say_done()
 
     def _keep(self) -> float:
-        """Record acknowledgements, commit offsets, answer late pops and more; return the seconds to the next call."""
+        """Write records, commit offsets, answer or retry waiting pops; return the seconds to the next call."""
         self._check_points.look()
         clock = self._parts.clock
         self._write_and_say()

@@ -213,7 +213,7 @@ class Journal:
                 self.passed(point, result)
 
     def truncated(self, end: int) -> None:
-        """Adapt to a truncated log: forget popped messages that it lost, and note lost records to rewrite."""
+        """Adapt to a truncated log: forget lost messages, note lost records to rewrite, and move read positions back."""
         topic = self._topic.name
         self._anew = deque(self.check_points.truncated(end, self.end_of))
         for queue_id, cursor in enumerate(self._cursors):
@@ -266,7 +266,7 @@ class Journal:
                 self.check_points.rewritten(point, self.passed(point, result))
 
     def say_done(self) -> None:
-        """Commit, for each revive queue, the offset up to which a start need not read it."""
+        """Commit, for each revive queue, the offset of the last record that a start need not read."""
         flushed = self._parts.store.flushed_offset
         for queue_id, cursor in enumerate(self._cursors):
             needed = self.check_points.first_needed(queue_id, flushed)

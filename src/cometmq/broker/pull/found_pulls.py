@@ -220,13 +220,13 @@ class FoundPulls:
         self._pulls.run_again(replace(held, request=request, caller=caller))
 
     def _count_missed(self, known: KnownPull, queue_id: int, offset: int, began: float) -> None:
-        """Count a pull whose filter nothing matched; for one that commits nothing, call `Pulls.note_first`."""
+        """Count a pull whose filter nothing matched; if it commits nothing, note where the group begins."""
         if not known.is_committing:
             self._pulls.note_first(known.request, queue_id, offset)
         self._counters.count_missed(began)
 
     def _tally(self, known: KnownPull, queue_id: int, offset: int) -> Tally:
-        """Return the counter of a group's reads of a queue; for a pull that commits nothing, call `Pulls.note_first`."""
+        """Return the counter of a group's reads of a queue; if pulls commit nothing, note where the group begins."""
         admitted = known.admitted
         if not known.is_committing:
             self._pulls.note_first(known.request, queue_id, offset)
@@ -236,7 +236,7 @@ class FoundPulls:
         return tally
 
     def _admit(self, known: KnownPull) -> AdmittedPulls:
-        """Check a header against the tables; return _NOT_ASKED if the slow path must do its pulls."""
+        """Check a header against the tables; return the result, or _NOT_ASKED if the slow path must do its pulls."""
         request = known.request
         try:
             group = self._groups.get(request.consumer_group)

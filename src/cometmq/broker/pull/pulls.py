@@ -178,7 +178,10 @@ class Pulls:
         return self._turns.run(caller.owner, begin, len(expression or ""))
 
     def _begin(self, pull: Pull, told: Subscription | None) -> Outcome:
-        """Read messages, or move a reset consumer; `told` is the heartbeats' subscription, unless the pull has one."""
+        """Read messages and commit the pull's offset, or move a reset consumer.
+
+        `told` is the heartbeats' subscription, unless the pull has one.
+        """
         request, offsets = pull.request, self._offsets
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
         subscription = told or self._filters.subscription(

@@ -34,7 +34,10 @@ class RegisteredTopics:
         self._is_withdrawn = False
 
     def look(self) -> bool:
-        """Return whether the permissions have changed since the last call, so that the broker must register again."""
+        """Return whether the permissions have changed since the last call, so that the broker must register again.
+
+        Once the store needs a restart, no topic is writable any more.
+        """
         if self._store.needs_restart and not self._is_withdrawn:
             self._is_withdrawn = True
             _log.error(

@@ -173,7 +173,10 @@ class Admission:
     def _target(
         self, request: AnySend, sender: Sender
     ) -> tuple[TopicConfig, int, dict[str, str]]:
-        """Return the topic, queue id and properties of a send; a dead letter goes to the dead-letter topic."""
+        """Return the topic, created if missing and allowed, queue id and properties of a send.
+
+        A dead letter is counted, and goes to the dead-letter topic of its group.
+        """
         topic = self._topic_of(request, sender)
         properties = _read_properties(request.properties)
         queue_id = self._queue_of(request, topic, sender)

@@ -133,7 +133,10 @@ class Sends:
         start: int,
         began: float,
     ) -> None:
-        """Notify each caller, now or once it is known whether its messages are confirmed; `start` is the index of the first result."""
+        """Notify each caller and count the messages, now or once it is known whether they are confirmed.
+
+        `start` is the index of the first result.
+        """
         end, is_confirmed = start + len(puts), _end_of(results) <= self._positions.confirmed
         for caller, first, last in callers:
             some, places = sends, results

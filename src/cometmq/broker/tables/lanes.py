@@ -122,7 +122,7 @@ class Lanes:
             self.straight.keep(topic.name, place, lane)
 
     def _make(self, topic: TopicConfig, queue_id: int, siblings: dict[int, Lane]) -> Lane:
-        """Create a lane; it shares the encoded topic name with the other queues of its topic."""
+        """Create a lane, and its queue if missing; count the puts into it. Lanes of a topic share its encoded name."""
         block = next((lane.asked_block for lane in siblings.values()), None)
         block = block or encode_topic_block(topic.name)
         start = self.answer_start(queue_id)

@@ -108,7 +108,7 @@ class Topics:
         self._changed()
 
     def add_system_topics(self) -> None:
-        """Create the system topics that the settings want and that are missing."""
+        """Create the system topics that the settings want and that are missing, and call `on_change` for each."""
         missing = [each for each in self._system_topics() if each.name not in self._topics]
         for config in missing:
             self._system.add(config.name)

@@ -344,7 +344,7 @@ class TimedDelivery:
         return max(pause, self._drop_at - self._parts.clock.monotonic())
 
     def _delete_unneeded(self) -> Steps[None]:
-        """Delete the files of timerlog whose messages the log no longer has; reading and deleting them is done in a thread."""
+        """Delete, in a thread, files of timerlog whose messages the log no longer has; not during other work on files."""
         if self._is_at_files or self._truncate_to is not None:
             return
         log, min_offset = self.files.log, self._parts.store.min_offset

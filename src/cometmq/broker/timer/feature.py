@@ -109,7 +109,7 @@ class Timer(Feature):
         self._counts.forget(topic)
 
     async def close(self) -> None:
-        """Stop the timer and try to save its progress."""
+        """Stop the timer; try to save its progress and the counts of waiting messages."""
         await self._machines.close()
         if not self._is_running:
             await self._counts.close()

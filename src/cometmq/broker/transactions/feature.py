@@ -250,7 +250,7 @@ class Transactions(Feature):
             self._marks.note(self._seen[2], (half_offset, op_offset))
 
     def truncated(self, end: int) -> None:
-        """Let open transactions be read again after a truncation of the log, from earlier positions."""
+        """Commit earlier read positions after a truncation of the log, and let open transactions be read again from there."""
         positions = self._marks.go_back(end) or self._seen[:2]
         low_half, low_op = (
             self._clipped(*each)

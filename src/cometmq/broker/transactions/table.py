@@ -163,7 +163,7 @@ class TransactionTable:
         self.op_written(op_offset, offsets)
 
     def feed(self, copy: PreparedCopy) -> None:
-        """Process a half message that was read; calls must be in the order of offsets."""
+        """Add a half message that was read, in order of offsets, to its transaction or a new one, unless it has ended."""
         offset = copy.offset
         if offset in self._done:
             self._done.discard(offset)
@@ -237,7 +237,7 @@ class TransactionTable:
     def stored_anew(
         self, transaction: OpenTransaction, offset: int, *, stored_ms: int, is_asked: bool
     ) -> None:
-        """Note that a transaction has a new copy, which replaces the earlier ones."""
+        """Note a transaction's new copy, which replaces the earlier ones; if `is_asked`, also that its producer is asked."""
         self.on(transaction, _E.ASK if is_asked else _E.STORED_ANEW)
         self._forget(transaction.offsets)
         transaction.offsets = []

@@ -21,7 +21,7 @@ from cometmq.steps.steps import Steps, elsewhere
 
 
 def topic_answers(parts: Parts, announce: Callable[[], Steps[None]]) -> Answers:
-    """Return the handlers of requests to read, create, change and delete topics; `announce` as for `TopicAdministration`."""
+    """Return the handlers of requests to read, create, change, delete topics; `announce` registers them at nameservers."""
     administration, topics = TopicAdministration(parts, announce=announce), parts.topics
 
     def all_topics(table: TopicTable) -> Steps[Answer]:

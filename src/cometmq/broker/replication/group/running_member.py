@@ -286,7 +286,10 @@ class RunningMember:
             member.stored(stable, member.log.generation, now)
 
     def _look(self) -> None:
-        """Update `is_serving`, and call `on_change` if a change that it reports has happened."""
+        """Update `is_serving`, and call `on_change` if a change that it reports has happened.
+
+        If the lead was lost, the store accepts no more messages.
+        """
         member = self.member
         leads = member.role is RaftRole.LEADER
         led, leader, was_readable = self._known
@@ -358,7 +361,7 @@ class RunningMember:
         yield from self._append(write.offset, memoryview(content)[write.skip :])
 
     def _append(self, offset: int, content: memoryview) -> Steps[None]:
-        """Append bytes to the log; retry while the store refuses them only for now, for example with a full disk."""
+        """Append bytes to the log, dispatch and flush them; retry while the store refuses them only for now."""
         trouble = ""
         while content:
             try:
