@@ -37,7 +37,10 @@ class TimeSearch:
         self._files = files
 
     def store_time_at(self, queue: ConsumeQueue, offset: int, *, may_wait: bool) -> int:
-        """Return the store time of a message in ms, of the next one for an offset in a gap; -1 if none is found."""
+        """Return the store time of a message in ms, of the next one for an offset in a gap; -1 if none is found.
+
+        Raises BlockingIOError if `may_wait` is False and the device must be read.
+        """
         if not queue.min_offset <= offset < queue.max_offset:
             return -1
         try:

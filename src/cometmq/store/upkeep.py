@@ -107,7 +107,7 @@ class Upkeep:
         return self.progress() != (self._checkpoints.progress or NOTHING_DONE)
 
     def _write_tails(self, now: float) -> None:
-        """Continue a round of writing queue entries, then copying index slots; or begin one if it is due."""
+        """Begin a round if it is due, or continue it: write queue entries, copy index slots, and offer a checkpoint."""
         if not self._is_in_round:
             is_mending = self._flags.has(RunningFlag.QUEUE_DISK_FULL)
             if (now < self._checkpoint_at or self._ready is not None) and not is_mending:

@@ -165,7 +165,7 @@ class TimerFiles:
                 self.known.add(unit.physical_offset)
 
     def _load_files(self) -> bool:
-        """Load wheel and log; return False if the wheel must be rebuilt from the whole log."""
+        """Load wheel and log, moving damaged ones away; return False if the wheel must be rebuilt from the log."""
         try:
             self.log.load()
         except (StoreDamaged, IsADirectoryError) as error:
