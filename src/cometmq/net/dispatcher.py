@@ -105,7 +105,10 @@ class Dispatcher:
         self.intake = table.intake
 
     def handle(self, reads: list[Read]) -> None:
-        """Handle commands of many connections together; may put back some when a peer stops reading or time is up (`ends`)."""
+        """Handle the fast path's requests, then commands of many connections together.
+
+        Some may be put back when a peer stops reading or time is up (`ends`).
+        """
         self.handle_taken()
         batches = self._batches
         gathered: dict[BatchHandler, list[Read]] = {}
@@ -202,7 +205,7 @@ class Dispatcher:
         self._run(handler, command, peer, self.now())
 
     def _run(self, handler: Handler, command: Command, peer: "Peer", began: float) -> float:
-        """Do what `run` does for a request begun at `began`, monotonic seconds; return the time afterwards."""
+        """Run a handler for a request begun at `began`, answer now or once its steps end; return the time, monotonic s."""
         try:
             if self._waiting:
                 self._check_room(peer)

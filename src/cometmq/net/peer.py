@@ -371,7 +371,7 @@ class Peer(PeerEnd, ServedProtocol):
             self.direct_fd = writer.fd
 
     def write_pieces_at_once(self, pieces: list[bytes | memoryview], size: int) -> None:
-        """Send the pieces of one frame, `size` bytes in total, as `write_at_once` does."""
+        """Send what was collected and then pieces of frames, `size` bytes in total, as far as is safe; dropped if closing."""
         writer = self._writer
         if writer is None or self.state >= CLOSING:
             return
