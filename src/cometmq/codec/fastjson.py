@@ -180,7 +180,7 @@ class _Writer:
                 raise TypeError(f"{type(value).__name__} has no JSON form")
 
     def _write_object(self, content: Mapping[Any, object], line: str, depth: int) -> None:
-        """Append an object as MapSerializer does: of the keys of the indented form, only strings start a new line."""
+        """Append an object without members that are None; in the indented form, only string keys start a new line."""
         inner = line + "\t"
         parts, keys = self.parts, self._keys
         items = content.items()

@@ -94,7 +94,10 @@ class PeerEnd:
         self.direct_fd = -1
 
     def data_received(self, data: bytes) -> None:
-        """Queue received bytes for a read batch, or handle them now if a batch would gain nothing or too many bytes wait."""
+        """Queue received bytes for a read batch, or handle them now if a batch gains nothing or too many bytes wait.
+
+        Bytes of a connection that is closing are dropped.
+        """
         self.has_read = True
         turn = self.turn
         is_quiet = self.state == QUIET

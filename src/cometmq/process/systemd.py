@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 def notify(state: str) -> None:
-    """Send a state, such as "READY=1", to the socket that NOTIFY_SOCKET names; log a warning if that fails."""
+    """Send a state, such as "READY=1", to the socket that NOTIFY_SOCKET names, if any; log a warning if that fails."""
     path = os.environ.get("NOTIFY_SOCKET")
     if not path:
         return

@@ -103,7 +103,10 @@ class _KnownRegistrations:
         return known[1]
 
     def keep(self, told: _Told, read: _Read) -> None:
-        """Replace a broker's kept registration; only drop it if the new one has filter servers or static topics."""
+        """Replace a broker's kept registration; only drop it if the new one has filter servers or static topics.
+
+        Beyond a limit of bytes, those that were not used for the longest time are dropped.
+        """
         key = _key_of(told)
         if key in self._by_broker:
             self._bytes -= self._by_broker.pop(key)[2]
