@@ -186,7 +186,8 @@ class FoundPulls:
     ) -> bool:
         """Hold a pull at the end of its queue as the slow path does; if this returns False, the slow path must do it.
 
-        Call it after `pull` has returned None for it, which checks the header against the tables.
+        Call it after `pull` has returned None for it, which checks the header against the tables. The offset that a held
+        pull carries is committed; if it carries none, it is noted where the group begins.
         """
         request, admitted, offsets = known.request, known.admitted, self._offsets
         queue = admitted.queues.get(queue_id)

@@ -111,7 +111,7 @@ class Admission:
     def admit(
         self, request: AnySend, body: bytes, sender: Sender, *, is_batch: bool = False
     ) -> AdmittedSend:
-        """Check a send and return the records to store.
+        """Check a send and return the records to store; a missing topic is created if that is allowed.
 
         Args:
             request: The decoded header of the request.
