@@ -148,7 +148,7 @@ class Channel(asyncio.Protocol):
     def _give_settled(self, count: int) -> int:
         """Deliver up to `count` answers of pipelined sends, and return their number.
 
-        If the next bytes are none, decode the rest of their read as other answers and requests, and return 0.
+        If the next bytes are no such answers, decode the rest of their read as other answers and requests, and return 0.
         """
         data, position = self._data, self._position
         if self._has_pipelined:

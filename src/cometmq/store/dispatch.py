@@ -39,7 +39,8 @@ class LogDispatcher:
     def dispatch(self) -> None:
         """Make batches visible, in log order, up to `Positions.visible_limit`.
 
-        These are the confirmed ones and, unless a group elects its leader, those that replicas did not get in time.
+        These are the confirmed ones and, unless a group elects its leader, those that replicas did not get in time. First
+        calls `on_moved`, if it is set.
         """
         if self.on_moved is not None:
             self.on_moved()
