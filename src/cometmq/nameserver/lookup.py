@@ -18,7 +18,7 @@ def find_route(
     """Return the route of a topic without its order configuration, or None if no registered broker group has it.
 
     With `supports_acting_master`, the route names the slave with the smallest id as master if a broker group has no
-    master, has enabled that, and the topic is not writable there; but not for the `_MEMBER_TOPIC_PREFIX` topics.
+    master, has enabled that, and the topic is not writable there; but not for topics through which members observe each other.
     """
     queues = table.queues_of(topic)
     brokers = [table.groups[name] for name in queues if name in table.groups]
