@@ -321,7 +321,7 @@ class Broker:
         self._count_events()
 
     def _count_events(self) -> None:
-        """Count the flushes, and the changes of consumer groups, for metrics."""
+        """From now on count the flushes with their durations, and the changes of consumer groups, for metrics."""
         events = self._counters.events
         flushes = events.latencies("cometmq_flush_duration_seconds")
         assert flushes is not None, "there is room for the first event"

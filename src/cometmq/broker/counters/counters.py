@@ -226,7 +226,7 @@ class Counters:
     def count_handed_out(
         self, topic: str, group: str, queue_id: int, count: int, size: int, began: float
     ) -> None:
-        """Count messages of a queue that were put into the answer to a pull or pop."""
+        """Count messages of a queue that were put into the answer to a pull or pop, and the time since this `began`."""
         # Each message gets the same share of the time, but the average is per pull (GROUP_GET_LATENCY).
         time_us = self._time_us(began)
         if time_us > self.get_max_us:  # noqa: PLR1730  As in Latencies.

@@ -103,7 +103,7 @@ class Assignments:
             self._saver.save_soon()
 
     def forget(self, is_gone: Callable[[str, str], bool]) -> None:
-        """Forget the request modes of deleted topics or groups; `is_gone` gets topic and group."""
+        """Forget the request modes and cached routes of deleted topics or groups; `is_gone` gets topic and group."""
         left = {key: mode for key, mode in self._modes.items() if not is_gone(*key)}
         for topic in [topic for topic in self._routes if is_gone(topic, "")]:
             del self._routes[topic]

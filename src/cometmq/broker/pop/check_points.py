@@ -479,7 +479,7 @@ class CheckPointTable:
         return None
 
     def keep_record(self, point: CheckPoint) -> None:
-        """Count the record of `pop_far_behind` as needed again, because the check point could not be rewritten."""
+        """Count the record of a check point from `pop_far_behind` as needed again, because it could not be rewritten."""
         self._needed[point.revive_queue].appendleft((point.place, point))
 
     def first_needed(self, revive_queue: int, flushed: int) -> int | None:

@@ -90,7 +90,7 @@ class GroupOffsets:
         self._check_points.passed(place, offset, point)
 
     def reset(self, place: Place, offset: int) -> None:
-        """Set a group's offset in a queue that it pops to an explicit value, also a smaller one."""
+        """Set a group's offset in a queue that it pops, also to a smaller one, and forget its uncommitted ones."""
         self._check_points.reset(place)
         group, topic, queue_id = place
         self._parts.offsets.commit(group, topic, queue_id, offset=offset)

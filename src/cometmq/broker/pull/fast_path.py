@@ -187,7 +187,7 @@ class PullIntake:
             waiting.owner.write(answer[0])
 
     def _read(self, header: bytes) -> KnownPull | None:
-        """Parse the header that these pulls share; return None if the fast path cannot handle them."""
+        """Parse the header of pulls, with blanks for their own numbers; return None if the fast path cannot handle them."""
         queue_id, offset, commit_offset, opaque = _SHOWN
         for name, number in ((b"queueId", queue_id), (b"queueOffset", offset), (b"commitOffset", commit_offset)):  # fmt: skip
             header = header.replace(b'"%b":""' % name, b'"%b":"%d"' % (name, number))

@@ -223,7 +223,7 @@ class Registrar:
             self.order_topics = decode_kv_table(answer.body)
 
     def _master_told(self, master: RegisterBrokerResponse) -> None:
-        """Note the master from an answer; an answer without one changes nothing."""
+        """Note the master from an answer, and call `on_master` if it changed; an answer without one changes nothing."""
         known = self.master
         news = RegisterBrokerResponse(
             ha_server_addr=master.ha_server_addr or known.ha_server_addr,

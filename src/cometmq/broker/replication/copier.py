@@ -69,7 +69,7 @@ class LogCopier:
         self._tasks = Tasks("copier")
 
     def serve(self) -> None:
-        """Start the job that copies as soon as the master's address is known."""
+        """Let the store refuse messages, and start the job that copies the log once the master's address is known."""
         self._side.begin_copying()
         self._side.on_moved(self._moved)
         self._tasks.spawn(self._run(), "run")

@@ -79,7 +79,7 @@ class MasterLink(asyncio.BufferedProtocol):
     # --- asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the master the first report, which requests the log."""
+        """Send the master the first report, which requests the log, and start the periodic checks and reports."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
         self._report()
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)

@@ -82,7 +82,7 @@ class StallWatch(Feature):
             self._look_later(TICK_SECONDS, self._look)
 
     async def close(self) -> None:
-        """Stop watching the loop."""
+        """Stop watching the loop, and end the refusals of sends after a stall, if any."""
         if self._timer is not None:
             self._timer.cancel()
             self._store.take_again()

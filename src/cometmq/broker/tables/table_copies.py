@@ -74,7 +74,7 @@ class TableCopies:
         return slave in self._slaves() and slave in self._peers
 
     def copied(self, slave: str) -> Steps[None]:
-        """Wait until a slave has all tables as they are now; raise TimeoutError if it is too slow or gone.
+        """Ask a slave to copy the tables, and wait until it has all as they are now; TimeoutError if it is too slow or gone.
 
         A slave requests every table in a round, and applies those that depend on the log when the round ends, if its log
         is that long. A current round may have begun before now, so `copied` waits for several rounds.
@@ -88,7 +88,7 @@ class TableCopies:
                 yield from self._until(partial(self._has, slave, code, number))
 
     def deleted(self, code: int, name: str) -> Steps[None]:
-        """Wait up to 4 s until all connected CometMQ slaves have the table of `code` without a deleted topic or group.
+        """Let connected CometMQ slaves copy a table without a deleted topic or group; wait up to 4 s until all have it.
 
         Slaves that do not have it then, or that copied tables before but are not connected, are logged.
         """

@@ -97,7 +97,7 @@ class TimedSends:
         return self._slot(topic, deliver_ms, now_ms)
 
     def _slot(self, topic: str, deliver_ms: int, now_ms: int) -> int:
-        """Return the start of a message's slot, and count it; a time on a slot boundary is in the slot before that."""
+        """Return the start of a message's slot, and count its delay; a time on a slot boundary is in the slot before that."""
         self._events.took(
             "rocketmq_delay_message_latency_seconds",
             topic,

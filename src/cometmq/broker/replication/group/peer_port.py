@@ -187,6 +187,6 @@ class PeerConnection(ServedProtocol):
             self._transport.resume_reading()
 
     def abort(self) -> None:
-        """Close the connection."""
+        """Close the connection immediately."""
         if self._transport is not None:
             self._transport.abort()

@@ -169,7 +169,7 @@ class RunningMember:
     # --- life
 
     def start(self, senders: Mapping[str, Callable[[list[Content]], None]]) -> None:
-        """Take part in the group; `senders` has, by id of the other members, the function that sends a frame there."""
+        """Take part in the group, at first refusing messages; `senders` has by member id a function that sends it a frame."""
         self._senders = senders
         self._side.begin_as_elected()
         self._side.on_moved(self.moved)
