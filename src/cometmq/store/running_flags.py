@@ -49,7 +49,7 @@ class RunningFlags:
         return flag in self._reasons
 
     def raise_flag(self, flag: RunningFlag, reason: str) -> None:
-        """Set a flag with the reason for senders, or replace its reason."""
+        """Set a flag with the reason that senders get, and call `on_raise`; if it is set, only replace the reason."""
         is_new = flag not in self._reasons
         self._reasons[flag] = reason
         self._refresh()
