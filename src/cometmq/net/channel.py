@@ -237,7 +237,7 @@ class Channel(asyncio.Protocol):
             self.answer(command, answer)
 
     def pause_writing(self) -> None:
-        """Make callers of `drain` wait and drop requests of the peer, because the peer reads too slowly."""
+        """From now on drop the peer's requests, and let callers of `drain` wait, because the peer reads too slowly."""
         self._can_write.clear()
         if self._looking is None and self._transport is not None:
             self._look_soon(
