@@ -7,6 +7,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -59,14 +60,21 @@ class Asking:
 @pytest.fixture(autouse=True)  # A broker keeps the method that it finds when it is made.
 def taken(monkeypatch):
     """Of each pull that an intake is shown from now on whether it answers it."""
-    answer, some = PullIntake.answer, []
+    real_asked, real_answer, some = PullIntake._asked, PullIntake._answer, []
 
-    def noted(self: PullIntake, data: bytes, write: Write) -> int:
-        size = answer(self, data, write)
+    def asked(self: PullIntake, data: bytes) -> Any:
+        found = real_asked(self, data)
+        if found is None:
+            some.append(False)
+        return found
+
+    def answer(self: PullIntake, pull: Any, write: Write) -> int:
+        size = real_answer(self, pull, write)
         some.append(size > 0)
         return size
 
-    monkeypatch.setattr(PullIntake, "answer", noted)
+    monkeypatch.setattr(PullIntake, "_asked", asked)
+    monkeypatch.setattr(PullIntake, "_answer", answer)
     return some
 
 

@@ -54,6 +54,9 @@ _KEPT_SIZE, _HEADER_COST = 8 << 20, 4_000
 # Placeholder numbers that show where a header has each of its four numbers.
 _SHOWN = 1, 2, 3, 4
 
+# A pull: its parsed header, queue id, offset, offset to commit, opaque.
+_Asked = tuple[KnownPull, int, int, int, int]
+
 
 class _WaitingPull:
     """A held pull of the fast path: the client, the parsed header and its numbers (`loop.caller.Caller`)."""
@@ -112,14 +115,20 @@ class PullIntake:
     def take(self, data: bytes, peer: Peer, count_max: int) -> tuple[int, int]:
         """Answer or hold up to `count_max` pulls at the start of `data`; return where they end, and how many."""
         left = TURN_SIZE_MAX - self.size
-        size = self.answer(data, peer.write_at_once) if left > 0 else 0
-        peer.asks_alone = size > 0
-        if size or (left > 0 and self._hold(data, peer)):
-            self.size += size
-            return len(data), 1
-        if left <= 0 or _frame_end(data, 0) >= len(data):
+        peer.asks_alone = False
+        if left <= 0:
             return 0, 0
-        return self._take_some(data, peer, count_max, left)
+        if _frame_end(data, 0) < len(data):
+            return self._take_some(data, peer, count_max, left)
+        asked = self._asked(data)
+        if asked is None:
+            return 0, 0
+        size = self._answer(asked, peer.write_at_once)
+        peer.asks_alone = size > 0
+        if not size and not self._hold(asked, peer):
+            return 0, 0
+        self.size += size
+        return len(data), 1
 
     def _take_some(
         self, data: bytes, peer: Peer, count_max: int, size_max: int
@@ -129,11 +138,13 @@ class PullIntake:
         position = size = written = count = 0
         while position < len(data) and count < count_max and size < size_max:
             end = _frame_end(data, position)
-            frame = data[position:end]
-            found = self.answer(frame, frames.append)
+            asked = self._asked(data[position:end])
+            if asked is None:
+                break
+            found = self._answer(asked, frames.append)
             if found:
                 size, written = size + found, written + len(frames[-1])
-            elif not self._hold(frame, peer):
+            elif not self._hold(asked, peer):
                 break
             position, count = end, count + 1
         if frames:
@@ -143,15 +154,21 @@ class PullIntake:
 
     def answer(self, data: bytes, write: Write) -> int:
         """Answer `data` if it is one pull that this path can answer; return the size that it counts for, else 0."""
+        asked = self._asked(data)
+        return 0 if asked is None else self._answer(asked, write)
+
+    def _asked(self, data: bytes) -> _Asked | None:
+        """Return what a pull asks for; None if `data` is no single pull that this path can handle."""
         split = split_pull(data)
         if split is None:
-            return 0
+            return None
         header, queue_id, offset, commit_offset, opaque = split
         known = self._known[header]
-        if known is None:
-            return 0
+        return None if known is None else (known, queue_id, offset, commit_offset, opaque)
+
+    def _answer(self, asked: _Asked, write: Write) -> int:
         try:
-            answer = self._found.pull(known, queue_id, offset, commit_offset, opaque)
+            answer = self._found.pull(*asked)
         except Exception:  # noqa: BLE001  As a command it fails again and its error is answered; other requests are not lost.
             return 0
         if answer is None:
@@ -159,17 +176,11 @@ class PullIntake:
         write(answer[0])
         return answer[1]
 
-    def _hold(self, data: bytes, peer: Peer) -> bool:
-        """Hold a pull that `answer` has just not answered if it is at its queue's end; return whether it is held."""
-        split = split_pull(data)
-        if split is None:
-            return False
-        header, queue_id, offset, commit_offset, opaque = split
-        known = self._known[header]
-        if known is None:
-            return False
+    def _hold(self, asked: _Asked, peer: Peer) -> bool:
+        """Hold a pull that `_answer` has just not answered if it is at its queue's end; return whether it is held."""
+        known, queue_id, offset, _, opaque = asked
         caller = _WaitingPull(peer, known, queue_id, offset, opaque)
-        return self._found.hold(known, queue_id, offset, commit_offset, caller, self._run_again)
+        return self._found.hold(*asked[:4], caller, self._run_again)
 
     def _run_again(self, held: HeldPull) -> None:
         """Answer a held pull that was woken, on the slow path if this path cannot answer it at once."""
