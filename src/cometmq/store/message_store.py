@@ -14,6 +14,7 @@ the log is final (docs/design/0004): the store accepts nothing more until a rest
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from cometmq.codec.remoting import FRAME_SIZE_MAX
@@ -72,6 +73,9 @@ class MessageStore:
         index: Finds messages by their keys.
         replica_side: The view of this store that replication has.
         recovery: What opening it has found at the end of the log.
+        put_columns: Appends the sends of a fast-path batch (`Columns`), fills in their offsets and returns the `Batch`, whose
+            `end` is the log's new end. Raises a StoreError that says why if they do not count as stored. Not to be used with
+            enabledAppendPropCRC.
         on_truncated: Callbacks that receive the log's new end during a truncation, before the log is cut.
         on_stuck: Called with a topic if one of its queues cannot be written (`ConsumeQueue.fault`).
     """
@@ -92,6 +96,7 @@ class MessageStore:
         self._acceptance = Acceptance()
         self.flags = self._acceptance.flags
         self._appender = Appender(self._log, settings, clock)
+        self.put_columns = partial(self._put, self._appender.append_columns)
         self._raw = RawLog(self._log, settings)
         shape = IndexShape(settings.index.slots, settings.index.entries)
         self.index = Index(disk, f"{path}/index", shape, clock=clock)
@@ -296,13 +301,6 @@ class MessageStore:
         return self._put(
             lambda some: self._appender.append(some, is_together=is_together), puts
         ).results
-
-    def put_columns(self, sends: Columns) -> int:
-        """Append the sends of a fast-path batch, fill in their offsets and return the log's new end.
-
-        Raise a StoreError that says why if they do not count as stored. Do not call it with enabledAppendPropCRC.
-        """
-        return self._put(self._appender.append_columns, sends)[0]
 
     def _put(self, append: Callable[..., Batch], given: Sequence[Put] | Columns) -> Batch:
         if self.flags.refusal is not None:

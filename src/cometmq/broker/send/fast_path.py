@@ -145,7 +145,7 @@ class SendIntake:
             self._refuse(batch, ends, too_few_replicas(positions.refusal))
             return True
         try:
-            end = self._store.put_columns(batch)
+            end = self._store.put_columns(batch)[0]
         except Exception as error:  # noqa: BLE001  As net.dispatcher.run_batch.
             self._refuse(batch, ends, error)
             return True
