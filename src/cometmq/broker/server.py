@@ -339,7 +339,7 @@ class Broker:
         """
         settings, host = self.settings, self.listen_host
         server = Server(
-            Dispatcher(world=self._world, on_answered=self._counters.answered),
+            Dispatcher(world=self._world, answer_times=self._counters.answer_times),
             self._clock,
             bounds=Bounds(
                 count_max=settings.connections_max,

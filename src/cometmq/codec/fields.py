@@ -41,10 +41,10 @@ def decode_fields(header: type[Header], values: dict[str, str]) -> Header:
     """
     # mypy mistakes the hash of a dataclass's values for that of the class.
     plain = plain_header(header, values, _rows(header))  # type: ignore[arg-type]
-    return _decode_carefully(header, values) if plain is None else plain
+    return decode_carefully(header, values) if plain is None else plain
 
 
-def _decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
+def decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
     """Decode a header with unusual values; raises RequestError, naming the field, if one is missing or invalid."""
     read: list[Any] = []
     for name, reader, is_required, default in _readers(header):  # type: ignore[arg-type]
@@ -82,6 +82,11 @@ def encode_fields(header: Any) -> dict[str, str]:
 @cache
 def _rows(header: type) -> tuple[FieldRow, ...]:
     return tuple(part.row for part in _layout(header))
+
+
+def rows_of(header: type) -> tuple[FieldRow, ...]:
+    """Return the fields of a header class as `plain_header` takes them."""
+    return _rows(header)
 
 
 @cache

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, TypeVar, overload
 
-from cometmq.codec.fields import decode_fields, encode_fields
+from cometmq.codec.fields import decode_carefully, encode_fields, rows_of
 from cometmq.codec.remoting import Command
+from cometmq.kernel import plain_header
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Handler, Outcome
@@ -67,9 +68,13 @@ def by_fields(
     encode: Callable[[Any], Outcome] = empty,
 ) -> Handler:
     """Return a handler of requests with header fields: `work` gets the header, `encode` the result of `work`."""
+    rows = rows_of(header)
 
     def handle(command: Command, _peer: Peer) -> Outcome:
-        result: Any = work(decode_fields(header, command[6]))
+        # What `decode_fields` does, without its frame: the least requests take some 3 us in all.
+        fields = command[6]
+        asked = plain_header(header, fields, rows)
+        result: Any = work(decode_carefully(header, fields) if asked is None else asked)
         if result.__class__ is GeneratorType:
             return _later(result, encode)
         return encode(result)

@@ -19,7 +19,7 @@ from cometmq.codec.remoting import Command, RawCommand
 from cometmq.kernel.turn_reads import PeerState
 from cometmq.model.codes import DLEDGER_CODES, ResponseCode
 from cometmq.model.errors import ConnectionLost, RequestError
-from cometmq.model.flags import RESPONSE
+from cometmq.model.flags import ONEWAY, RESPONSE
 from cometmq.net.answer import Answer, answer_to_error
 from cometmq.net.requests import (
     BatchHandler,
@@ -44,6 +44,7 @@ _log = logging.getLogger(__name__)
 PENDING_MAX = 4096
 PENDING_SIZE_MAX, PENDING_SIZE_OF_ALL = 32 << 20, 64 << 20
 REQUEST_SIZE = 2048
+_US = 1_000_000
 _code_and_flag = itemgetter(0, 1)  # Of a RawCommand.
 PAUSED = int(PeerState.PAUSED)
 _named = (
@@ -52,8 +53,8 @@ _named = (
 _TELLING_FAILED = "the callback after the answers of a read batch failed"
 
 
-# Called for each answered request: its code, its flag, the response code, and the seconds it took.
-OnAnswered = Callable[[int, int, int, float], None]
+# By request code, flag ONEWAY and response code: a function that counts an answer, and gets the microseconds it took.
+AnswerTimes = Mapping[tuple[int, int, int], Callable[[int], None]]
 
 
 class Dispatcher:
@@ -71,18 +72,18 @@ class Dispatcher:
         table: RequestTable | None = None,
         *,
         world: World | None = None,
-        on_answered: OnAnswered | None = None,
+        answer_times: AnswerTimes | None = None,
     ) -> None:
         """Use a table of requests; without one, every request is refused with REQUEST_CODE_NOT_SUPPORTED.
 
         Args:
             table: The requests with their handlers.
             world: Timers and threads for handlers that wait; None: those of the running loop.
-            on_answered: Called for each answer of a handler of single requests; batch handlers count theirs themselves.
+            answer_times: Counts each answer of a handler of single requests; batch handlers count theirs themselves.
         """
         self.now: Callable[[], float] = monotonic
         self.ends = inf
-        self._on_answered = on_answered
+        self._answer_times = answer_times
         self._world = world
         self._waiting: set[StepsRun[Answer | None]] = set()
         self._bounds = PeerBounds(
@@ -218,8 +219,9 @@ class Dispatcher:
             return self.now()
         peer.answer(command, outcome)
         now = self.now()
-        if self._on_answered is not None:
-            self._on_answered(command[0], command[1], outcome[0], now - began)
+        if self._answer_times is not None:
+            kind = command[0], command[1] & ONEWAY, outcome[0]
+            self._answer_times[kind](int((now - began) * _US))
         return now
 
     def _not_supported(self, command: Command, peer: "Peer") -> Answer:
@@ -248,10 +250,11 @@ class Dispatcher:
             )
 
     def _answer(self, command: Command, peer: "Peer", began: float, answer: Answer) -> None:
-        """Send the answer that a request's generator returned or failed with; report it to `on_answered`, if given."""
+        """Send the answer that a request's generator returned or failed with; count it in `answer_times`, if given."""
         peer.answer(command, answer)
-        if self._on_answered is not None:
-            self._on_answered(command[0], command[1], answer[0], self.now() - began)
+        if self._answer_times is not None:
+            kind = command[0], command[1] & ONEWAY, answer[0]
+            self._answer_times[kind](int((self.now() - began) * _US))
 
     def _take_steps(
         self, steps: Steps[Answer | None], command: Command, peer: "Peer", began: float

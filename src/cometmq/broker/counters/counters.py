@@ -16,7 +16,6 @@ from cometmq.broker.counters.tally_table import TallyTable
 from cometmq.kernel import SendBatch, Tally, count_columns, count_puts
 from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode, ResponseCode, request_name, response_name
-from cometmq.model.flags import ONEWAY
 from cometmq.model.names import is_system_topic
 from cometmq.store.appender import Put, PutResult
 from cometmq.store.consume_queue import ConsumeQueue
@@ -50,6 +49,8 @@ class Counters:
         get_max_us: Longest duration of a pull or pop with messages, microseconds.
         sends: Durations of clients' sends, from their write until they are stored, confirmed, or no longer waited for.
         now: Returns monotonic seconds, to be used as the start time of events counted here.
+        answer_times: Functions that count an answer to a request and get its microseconds, by request code, flag ONEWAY and
+            response code; not for batch handlers, which count theirs themselves.
         events: Counts and durations of other events, by the labels of their metric.
         at_midnights: Values of `of_today` at the beginning of days.
         fresh: Tallies that have grown since their last sample.
@@ -73,8 +74,7 @@ class Counters:
         self.at_midnights = MidnightTotals(clock.now_ms(), (0, 0))
         self.is_quiet = False
         self.events = EventCounts()
-        # Adds a duration by request code, oneway flag and answer code; cached, because each pull needs it.
-        self._answered: dict[tuple[int, int, int], Callable[[int], None]] = {}
+        self.answer_times = _AnswerTimes(self.events)
         self.on_work: list[Callable[[], None]] = []
         self._minute_at = clock.monotonic()
         self._samples: deque[tuple[float, int, int, int, int]] = deque(
@@ -157,34 +157,6 @@ class Counters:
         if self.is_quiet:
             self._wake()
 
-    def answered(self, code: int, flag: int, answer_code: int, seconds: float) -> None:
-        """Count the answer to one request, and its duration; not for batch handlers, which count theirs themselves."""
-        kind = (code, flag & ONEWAY, answer_code)
-        add = self._answered.get(kind) or self._adder(*kind)
-        add(int(seconds * _US))
-
-    def _adder(self, code: int, oneway: int, answer_code: int) -> Callable[[int], None]:
-        """Return a function that counts an answer of this kind, and gets its duration in microseconds."""
-        result = "oneway" if oneway else "success"
-        answer = response_name(answer_code).lower()
-        labels = "remoting", _request_word(code), answer, "false", result
-        places = [self.events.latencies(_RPC, *labels)]
-        status = "failure" if answer_code else "success"
-        if code == RequestCode.UPDATE_AND_CREATE_TOPIC:
-            places.append(self.events.latencies(_MADE.format("topic"), status, "false"))
-        elif code == RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP:
-            places.append(self.events.latencies(_MADE.format("consumer_group"), status))
-        adds = [each.add for each in places if each is not None]
-
-        def add_to_all(time_us: int) -> None:
-            for add in adds:
-                add(time_us)
-
-        adder = adds[0] if len(adds) == 1 else add_to_all
-        if len(self._answered) < EVENTS_MAX:
-            self._answered[code, oneway, answer_code] = adder
-        return adder
-
     def refused(self, limit: str) -> None:
         """Count a request that was refused because of a limit, by its name in metrics."""
         self.events.add(REFUSALS, limit)
@@ -214,14 +186,12 @@ class Counters:
         tally.add(count, size, time_us // count)
         if self.is_quiet:
             self._wake()
-        add = self._answered.get(_PULLED) or self._adder(*_PULLED)
-        add(time_us)
+        self.answer_times[_PULLED](time_us)
 
     def count_missed(self, began: float) -> None:
         """Count a fast-path pull whose filter nothing matched, and its request; it arrived at `began` (`now`)."""
         self.missed += 1
-        add = self._answered.get(_UNMATCHED) or self._adder(*_UNMATCHED)
-        add(int((self.now() - began) * _US))
+        self.answer_times[_UNMATCHED](int((self.now() - began) * _US))
 
     def count_handed_out(
         self, topic: str, group: str, queue_id: int, count: int, size: int, began: float
@@ -302,6 +272,35 @@ def _request_word(code: int) -> str:
     """Return the name of a request in metrics; "unknown" for codes that do not exist."""
     name = request_name(code).lower()
     return "unknown" if name.lstrip("-").isdecimal() else name
+
+
+class _AnswerTimes(dict[tuple[int, int, int], Callable[[int], None]]):
+    """Functions that count answers in `events`, created at their first use; no more than EVENTS_MAX are kept."""
+
+    def __init__(self, events: EventCounts) -> None:
+        self._events = events
+
+    def __missing__(self, kind: tuple[int, int, int]) -> Callable[[int], None]:
+        code, oneway, answer_code = kind
+        result = "oneway" if oneway else "success"
+        answer = response_name(answer_code).lower()
+        labels = "remoting", _request_word(code), answer, "false", result
+        places = [self._events.latencies(_RPC, *labels)]
+        status = "failure" if answer_code else "success"
+        if code == RequestCode.UPDATE_AND_CREATE_TOPIC:
+            places.append(self._events.latencies(_MADE.format("topic"), status, "false"))
+        elif code == RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP:
+            places.append(self._events.latencies(_MADE.format("consumer_group"), status))
+        adds = [each.add for each in places if each is not None]
+
+        def add_to_all(time_us: int) -> None:
+            for add in adds:
+                add(time_us)
+
+        adder = adds[0] if len(adds) == 1 else add_to_all
+        if len(self) < EVENTS_MAX:
+            self[kind] = adder
+        return adder
 
 
 class MidnightTotals:

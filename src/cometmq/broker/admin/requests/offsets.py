@@ -28,6 +28,10 @@ from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
 from cometmq.steps.steps import Steps
 
+_answer = (
+    tuple.__new__
+)  # Answer(...) goes through a Python function and takes 1.4 times as long.
+
 
 def offset_answers(parts: Parts) -> Answers:
     """Return the handlers of requests to read and commit groups' offsets, and for the bounds and times of queues."""
@@ -56,7 +60,7 @@ def offset_answers(parts: Parts) -> Answers:
 
 
 def _offset(offset: int) -> Answer:
-    return Answer(0, None, {"offset": str(offset)})
+    return _answer(Answer, (0, None, {"offset": str(offset)}, b""))
 
 
 def _committed(is_kept: bool) -> Answer:  # noqa: FBT001  A result, not a wish.
