@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cometmq import kernel as fast
-from cometmq.codec.fields import _decode_carefully, decode_fields
+from cometmq.codec.fields import decode_carefully, decode_fields
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.kernel import layouts, pull_answers, reads, reference
@@ -81,7 +81,7 @@ def test_a_header_is_what_it_is_when_read_with_care(values):
         except RequestError as error:
             return error.code, error.remark
 
-    assert read(decode_fields) == read(_decode_carefully)
+    assert read(decode_fields) == read(decode_carefully)
 
 
 PULL = {

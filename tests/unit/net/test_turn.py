@@ -96,7 +96,7 @@ class Hall:
         self.on_ask: Callable[[], None] = lambda: None
         table: dict[int, Any] = {STORE: self.stores, ASK: self.ask, FAIL: self.fail}
         self.counted: list[float] = []  # The seconds of each answered request.
-        times = defaultdict(lambda: lambda us: self.counted.append(us / 1e6))
+        times: Any = defaultdict(lambda: lambda us: self.counted.append(us / 1e6))
         dispatcher = Dispatcher(table_of(table), answer_times=times)
         self.server = Server(dispatcher, self.clock)
 
