@@ -339,11 +339,15 @@ class FakeDisk:
         if self.room is not None:
             self.room += len(inode.allocated) * PAGE
 
+    @property
+    def used_bytes(self) -> int:
+        """The bytes of all files that have a name, or are still open."""
+        return PAGE * sum(len(inode.allocated) for inode in self._living())
+
     def space(self, path: str) -> Space:
         self._called("space")
         if self.capacity is not None:
-            used = PAGE * sum(len(inode.allocated) for inode in self._living())
-            return Space(used, max(self.capacity - used, 0))
+            return Space(self.used_bytes, max(self.capacity - self.used_bytes, 0))
         return Space(self.used, (1 << 40) if self.room is None else self.room)
 
     def _living(self) -> list[Inode]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +17,8 @@ from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.derived import Step
 from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore
+from cometmq.store.reader import Match
+from cometmq.store.retention import Retention
 from cometmq.store.settings import StoreSettings
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
@@ -30,6 +34,10 @@ ROOT = "/store"
 HOST_V4 = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
 HOST_V6 = bytes(15) + b"\x01" + bytes((0, 0, 0x2A, 0x9F))
 SMALL = StoreSettings(commitlog_file_size=16_384, queue_file_size=400, disk_reserve=0)
+FILE = SMALL.commitlog_file_size
+BODY = b"x" * 3900  # Four records fill a log file.
+# Files go when somebody asks, and at no hour.
+NEVER = replace(SMALL, retention=Retention(delete_hours=frozenset()))
 
 
 def open_store(
@@ -76,6 +84,17 @@ def make_put(
         0,
         transaction,
     )
+
+
+@contextmanager
+def writing(
+    path: Path | str, settings: StoreSettings = SMALL, *, clock: HandClock | None = None
+) -> Iterator[MessageStore]:
+    """A store that is to be filled; in the end it is closed as a broker closes it."""
+    store = open_store(path, settings, clock=clock)
+    yield store
+    run_jobs(store)
+    store.close()
 
 
 def put(store: MessageStore, *bodies: bytes, topic: str = "orders", queue_id: int = 0) -> int:
@@ -127,16 +146,20 @@ def flush(store: MessageStore) -> None:
 
 
 def read_all(
-    store: MessageStore, topic: str = "orders", queue_id: int = 0, offset: int | None = None
+    store: MessageStore,
+    topic: str = "orders",
+    queue_id: int = 0,
+    offset: int | None = None,
+    match: Match | None = None,
 ) -> list[Record]:
-    """Every message of a queue, through `get`."""
+    """Every message of a queue that matches, through `get`."""
     queue = store.queue(topic, queue_id)
     if queue is None:
         return []
     offset = queue.min_offset if offset is None else offset
     records: list[Record] = []
     while offset < queue.max_offset:
-        result = store.get(topic, queue_id, offset)
+        result = store.get(topic, queue_id, offset, match=match)
         if result.cold is not None:
             result = result.cold()
         assert result.next_offset > offset, result
@@ -170,6 +193,15 @@ def queue_of(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> C
     queue = store.queue(topic, queue_id)
     assert queue is not None
     return queue
+
+
+def reopened(
+    store: MessageStore, disk: FakeDisk, clock: HandClock, settings: StoreSettings = SMALL
+) -> tuple[MessageStore, FakeDisk]:
+    """Close a store and open it again, as another process would; gives it and its disk."""
+    store.close()
+    disk = disk.kill()
+    return open_store(disk=disk, clock=clock, settings=settings), disk
 
 
 def writable_copy(source: Path, target: Path) -> Path:

@@ -96,15 +96,6 @@ class StrangeServer:
         """Do something on the server's loop, and wait for its end."""
         asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
-    def tell_all(self, data: bytes) -> None:
-        """Write bytes to everybody who is connected."""
-
-        async def tell() -> None:
-            for writer in self._writers:
-                writer.write(data)
-
-        self.on_loop(tell())
-
     async def _drop_all(self) -> None:
         for writer in self._writers:
             writer.transport.abort()

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from cometmq.model.clock import Clock
 from cometmq.net.virtual_loop import VirtualLoop
 from cometmq.process.program_log import has_words
 
@@ -142,6 +143,15 @@ def _did_neither() -> Iterator[None]:
     broken = _broken[:]
     _broken.clear()
     assert not broken
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A HandClock, which only the test turns."""
+    # Where this file is tested, it stands alone.
+    from tests.support.hand_clock import HandClock
+
+    return HandClock()
 
 
 @pytest.fixture
