@@ -16,7 +16,6 @@ from cometmq.store.checkpoint import (
 from cometmq.store.index_sync import IndexSync
 from cometmq.store.queue_sync import QueueSync
 from tests.support.fake_disk import FakeDisk
-from tests.support.hand_clock import HandClock
 from tests.support.store_puts import open_store, put, run_jobs, store_with
 
 NUMBERS = st.integers(0, (1 << 63) - 1)
@@ -38,21 +37,24 @@ def test_a_torn_progress_says_nothing(position):
     assert decode_progress(bytes(content)) is None
 
 
-def test_both_files_are_written_and_read():
-    disk = FakeDisk()
-    disk.make_directory("/store")
+def loaded(disk: FakeDisk) -> CheckpointFiles:
+    """The files of a store as they are on its disk."""
     files = CheckpointFiles(disk, "/store")
     files.load()
+    return files
+
+
+def test_both_files_are_written_and_read(disk):
+    disk.make_directory("/store")
+    files = loaded(disk)
     assert (files.times, files.progress) == (Checkpoint(), None)
     files.write(Checkpoint(1, 2, 3), Progress(4, 5, 6))
     assert len(disk.content("/store/checkpoint")) == CHECKPOINT_SIZE
-    again = CheckpointFiles(disk.power_cut(), "/store")
-    again.load()
+    again = loaded(disk.power_cut())
     assert (again.times, again.progress) == (Checkpoint(1, 2, 3), Progress(4, 5, 6))
 
 
-def test_a_job_syncs_queue_files_before_it_says_so():
-    disk = FakeDisk()
+def test_a_job_syncs_queue_files_before_it_says_so(disk):
     disk.make_directory("/store/queue")
     disk.close(disk.open("/store/queue/file", create=True))
     job = CheckpointJob(
@@ -93,8 +95,7 @@ def test_a_checkpoint_never_passes_an_entry_that_is_not_in_its_file():
     put(store, b"2")
     job.run()
     store.checkpointed(job)
-    files = CheckpointFiles(disk, "/store")
-    files.load()
+    files = loaded(disk)
     assert files.progress == Progress(end, 0, 1)
     assert files.times.queue_timestamp == time
     assert files.times.log_timestamp == 0  # Nothing has been flushed yet.
@@ -105,13 +106,10 @@ def test_a_checkpoint_never_passes_an_entry_that_is_not_in_its_file():
     assert files.progress.dispatched == store.max_offset
 
 
-def test_the_index_time_is_kept_as_it_was_found():
-    disk, clock = FakeDisk(), HandClock()
+def test_the_index_time_is_kept_as_it_was_found(clock, disk):
     disk.make_directory("/store")
     CheckpointFiles(disk, "/store").write(Checkpoint(0, 0, 77), Progress(0, 0, 0))
     store = open_store(disk=disk, clock=clock)
     put(store, b"1")
     store.close()
-    files = CheckpointFiles(disk, "/store")
-    files.load()
-    assert files.times == Checkpoint(clock.now_ms(), clock.now_ms(), 77)
+    assert loaded(disk).times == Checkpoint(clock.now_ms(), clock.now_ms(), 77)

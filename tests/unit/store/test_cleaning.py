@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cometmq.codec.fastjson import dumps
+from cometmq.codec.record import decode_records
 from cometmq.model.errors import StoreFull
 from cometmq.store.archive_mark import note_archived
+from cometmq.store.clock_watch import BELIEVED_AFTER_S, ClockWatch
 from cometmq.store.derived import Derived, Step
-from cometmq.store.disk import write_file
-from cometmq.store.reader import GetStatus
+from cometmq.store.disk import Buffer, write_file
+from cometmq.store.log_file import LogFile
+from cometmq.store.message_store import MessageStore
+from cometmq.store.reader import GetResult, GetStatus
+from cometmq.store.real_disk import RealDisk
 from cometmq.store.retention import DeletionCause, Retention
-from tests.support.fake_disk import PAGE, FakeDisk
+from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import (
+    BODY,
+    FILE,
+    NEVER,
     SMALL,
     bodies_of,
     clean,
@@ -34,20 +44,16 @@ from tests.support.store_puts import (
 )
 
 HOUR_S = 3600
-FILE = SMALL.commitlog_file_size
-BODY = b"x" * 3900  # Four records fill a log file.
-NEVER = replace(SMALL, retention=Retention(delete_hours=frozenset()))
+FORCED = replace(NEVER, retention=replace(NEVER.retention, is_clean_forced=True))
 
 
 def log_names(disk: FakeDisk) -> list[int]:
     return [int(name) for name in disk.list_names("/store/commitlog")]
 
 
-def store_of(
-    files: int, settings=NEVER, *, disk: FakeDisk | None = None, topic: str = "orders"
-):
+def store_of(files: int, settings=NEVER, *, topic: str = "orders"):
     """A store whose log has so many files, an hour apart, and is settled."""
-    disk, clock = disk or FakeDisk(), HandClock()
+    disk, clock = FakeDisk(), HandClock()
     disk.clock = clock
     store = open_store(disk=disk, clock=clock, settings=settings)
     for number in range(files * 4):
@@ -57,6 +63,12 @@ def store_of(
             clock.turn(HOUR_S)
     assert len(log_names(disk)) >= files
     return store, disk, clock
+
+
+def first_left(store: MessageStore, disk: FakeDisk) -> int:
+    """Clean; where the log begins then."""
+    clean(store)
+    return log_names(disk)[0]
 
 
 def test_an_expired_file_goes_and_the_queue_begins_behind_it():
@@ -82,14 +94,10 @@ def test_a_reader_before_the_start_is_sent_to_it_and_one_in_between_goes_on_behi
     assert (early.status, early.next_offset) == (GetStatus.MESSAGE_WAS_REMOVING, 3)
     across = store.get("orders", 0, 3)
     assert (across.status, across.message_count) == (GetStatus.FOUND, 8)
-    while (step := store.clean_due()) is not None:
-        step()
+    clean(store, is_asked=False)
     late = store.get("orders", 0, 0)
-    assert (late.status, late.next_offset, late.min_offset) == (
-        GetStatus.OFFSET_TOO_SMALL,
-        8,
-        8,
-    )
+    assert (late.status, late.next_offset) == (GetStatus.OFFSET_TOO_SMALL, 8)
+    assert late.min_offset == 8
 
 
 @pytest.mark.parametrize(
@@ -124,38 +132,31 @@ def test_expired_files_go_at_the_hour_when_asked_or_when_the_disk_is_used(
 def test_nothing_that_has_not_expired_goes_and_nothing_is_forced_unless_allowed():
     store, disk, _ = store_of(4)
     disk.used, disk.room = 99, 1
-    clean(store)
-    assert log_names(disk)[0] == 0
+    assert first_left(store, disk) == 0
 
 
 def test_when_allowed_no_more_is_forced_than_the_ratio_needs():
-    settings = replace(NEVER, retention=replace(NEVER.retention, is_clean_forced=True))
-    disk = FakeDisk()
-    store, disk, _ = store_of(6, settings, disk=disk)
-    used = PAGE * sum(len(inode.allocated) for inode in disk.names.values())
-    disk.capacity = (used - FILE - FILE // 2) * 100 // 85  # One file and a half too many.
-    clean(store)
-    assert log_names(disk)[0] == 2 * FILE
-    clean(store)
-    assert log_names(disk)[0] == 2 * FILE
+    store, disk, _ = store_of(6, FORCED)
+    disk.capacity = (
+        (disk.used_bytes - FILE - FILE // 2) * 100 // 85
+    )  # One file and a half too many.
+    assert first_left(store, disk) == 2 * FILE
+    assert first_left(store, disk) == 2 * FILE
 
 
 def test_a_file_that_somebody_reads_is_given_back_when_he_is_done_and_no_other_goes_for_it():
-    settings = replace(NEVER, retention=replace(NEVER.retention, is_clean_forced=True))
-    store, disk, _ = store_of(6, settings)
+    store, disk, _ = store_of(6, FORCED)
     reader = store._log.chain.files[0]
     first = reader.read(0, FILE)
-    used = PAGE * sum(len(inode.allocated) for inode in disk.names.values())
-    disk.capacity = (used - FILE // 2) * 100 // 85
-    for _ in range(3):
+    disk.capacity = (disk.used_bytes - FILE // 2) * 100 // 85
+    for _ in range(2):
         clean(store)
-    assert log_names(disk)[0] == FILE
+    assert first_left(store, disk) == FILE
     assert reader.read(0, FILE) == first
     del reader
     gc.collect()
     assert disk.space("/store").used_percent <= 85
-    clean(store)
-    assert log_names(disk)[0] == FILE
+    assert first_left(store, disk) == FILE
 
 
 def test_the_newest_file_and_what_no_checkpoint_covers_stay():
@@ -168,32 +169,27 @@ def test_the_newest_file_and_what_no_checkpoint_covers_stay():
     disk.clock = clock
     store = open_store(disk=disk, clock=clock, settings=NEVER)
     put(store, *[BODY] * 12)
-    clock.turn(100 * HOUR_S)
-    clean(store)  # Nothing was flushed, no checkpoint made.
-    assert log_names(disk)[0] == 0
+    clock.turn(100 * HOUR_S)  # Nothing was flushed, no checkpoint made.
+    assert first_left(store, disk) == 0
 
 
 def test_a_round_takes_no_more_than_the_batch():
     settings = replace(NEVER, retention=replace(NEVER.retention, delete_batch_max=2))
     store, disk, clock = store_of(6, settings)
     clock.turn(100 * HOUR_S)
-    clean(store)
-    assert log_names(disk)[0] == 2 * FILE
-    clean(store)
-    assert log_names(disk)[0] == 4 * FILE
+    assert first_left(store, disk) == 2 * FILE
+    assert first_left(store, disk) == 4 * FILE
 
 
 def test_a_name_that_cannot_be_removed_is_tried_again_later_and_nothing_newer_goes_before():
     store, disk, clock = store_of(4)
     clock.turn(100 * HOUR_S)
     disk.fail("unlink", code=errno.EBUSY)
-    clean(store)
-    assert log_names(disk)[0] == 0
+    assert first_left(store, disk) == 0
     clean(store)
     assert log_names(disk)[:2] == [0, FILE]
     clock.turn(121)
-    clean(store)
-    assert log_names(disk)[0] > FILE
+    assert first_left(store, disk) > FILE
     assert bodies_of(store)[0].split()[0] != b"0"
 
 
@@ -305,10 +301,8 @@ def test_the_plan_names_what_goes_and_changes_nothing():
 
 
 def test_sends_go_on_by_themselves_when_a_forced_round_has_made_room():
-    settings = replace(NEVER, retention=replace(NEVER.retention, is_clean_forced=True))
-    store, disk, clock = store_of(6, settings)
-    used = PAGE * sum(len(inode.allocated) for inode in disk.names.values())
-    disk.capacity = used * 100 // 93
+    store, disk, clock = store_of(6, FORCED)
+    disk.capacity = disk.used_bytes * 100 // 93
     clock.turn(2)
     run_jobs(store)
     with pytest.raises(StoreFull, match="diskSpaceWarningLevelRatio"):
@@ -325,8 +319,8 @@ def test_on_a_real_disk_views_and_cold_reads_of_a_removed_file_stay_right(tmp_pa
     clock = HandClock(int(time.time() * 1000))
     store = open_store(tmp_path, NEVER, clock=clock)
     bodies = [b"%d " % number + BODY for number in range(16)]
-    for body in bodies:
-        put(store, body)
+    for each in bodies:
+        put(store, each)
     settle(store, clock)
     warm = store.get("orders", 0, 0, max_count=4)
     assert warm.status is GetStatus.FOUND
@@ -373,7 +367,7 @@ def test_steps_are_as_far_apart_as_the_settings_say():
     assert set(pauses[gone:]) == {11}
 
 
-GUARDED = replace(SMALL, retention=Retention(delete_hours=frozenset(), is_archive_guarded=True))
+GUARDED = replace(NEVER, retention=replace(NEVER.retention, is_archive_guarded=True))
 
 
 def archived(disk: FakeDisk, end: int, place: str) -> None:
@@ -392,46 +386,39 @@ def archived(disk: FakeDisk, end: int, place: str) -> None:
 def test_with_the_archive_guard_only_what_is_archived_goes():
     store, disk, clock = store_of(5, GUARDED)
     clock.turn(100 * HOUR_S)
-    clean(store)
-    assert log_names(disk)[0] == 0
+    assert first_left(store, disk) == 0
     assert store.cleaner.plan() == []
     note_archived(disk, "/store", 3 * FILE, "/nowhere")
-    clean(store)
-    assert log_names(disk)[0] == 0
+    assert first_left(store, disk) == 0
     archived(disk, 2 * FILE + 5, "/archive")
     assert {doomed.path for doomed in store.cleaner.plan()} >= {
         f"/store/commitlog/{start:020d}" for start in (0, FILE)
     }
-    clean(store)
-    assert log_names(disk)[0] == 2 * FILE
+    assert first_left(store, disk) == 2 * FILE
     archived(disk, FILE, "/elsewhere")
-    clean(store)
-    assert log_names(disk)[0] == 2 * FILE
+    assert first_left(store, disk) == 2 * FILE
 
 
 def test_the_mark_of_a_place_that_is_not_of_this_machine_counts():
     store, disk, clock = store_of(5, GUARDED)
     clock.turn(100 * HOUR_S)
     note_archived(disk, "/store", 2 * FILE + 5, "s3://bucket/archive")
-    clean(store)
-    assert log_names(disk)[0] == 2 * FILE
+    assert first_left(store, disk) == 2 * FILE
 
 
 def test_a_guard_holds_when_the_disk_is_full_and_when_its_mark_is_broken():
-    rules = Retention(delete_hours=frozenset(), is_archive_guarded=True, is_clean_forced=True)
+    rules = replace(FORCED.retention, is_archive_guarded=True)
     store, disk, clock = store_of(4, replace(SMALL, retention=rules))
     clock.turn(100 * HOUR_S)
     write_file(disk, "/store/archived.json", b"{torn")
     disk.capacity = disk.space("/store").used * 100 // 90
-    clean(store)
-    assert log_names(disk)[0] == 0
+    assert first_left(store, disk) == 0
     archived(disk, 3 * FILE, "/archive")
-    clean(store)
-    assert log_names(disk)[0] > 0
+    assert first_left(store, disk) > 0
 
 
-def test_files_of_a_topic_that_was_deleted_and_made_again_stay():
-    disk, clock = FakeDisk(), HandClock()
+def test_files_of_a_topic_that_was_deleted_and_made_again_stay(disk):
+    clock = HandClock()
     disk.clock = clock
     store = open_store(disk=disk, clock=clock, settings=NEVER)
     for _ in range(100):
@@ -452,3 +439,144 @@ def test_files_of_a_topic_that_was_deleted_and_made_again_stay():
         step()
     assert is_raised
     assert bodies_of(store) == fresh
+
+
+DAY_MS = 86_400_000
+
+
+class SetClock(HandClock):
+    """A clock whose wall time can be set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.set_ms
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+def test_long_uptime_and_small_steps_are_trusted(clock):
+    watch = ClockWatch(clock)
+    for _ in range(100):
+        clock.turn(100 * 86_400)
+        clock.set_ms += 500
+        assert watch.trusts()
+
+
+def test_a_clock_that_was_set_forward_and_back_is_trusted_at_once(clock, caplog):
+    watch = ClockWatch(clock)
+    clock.set_ms = 4 * DAY_MS
+    assert not watch.trusts()
+    clock.turn(12)
+    assert not watch.trusts()
+    clock.set_ms = 0
+    assert watch.trusts()
+    assert len(caplog.messages) == 2
+
+
+def test_a_clock_that_stays_is_believed_after_an_hour(clock):
+    watch = ClockWatch(clock)
+    clock.set_ms = 4 * DAY_MS  # The machine slept, say.
+    assert not watch.trusts()
+    clock.turn(BELIEVED_AFTER_S - 1)
+    assert not watch.trusts()
+    clock.turn(2)
+    assert watch.trusts()
+
+
+def test_a_clock_that_was_set_back_alone_is_trusted(clock):
+    watch = ClockWatch(clock)
+    clock.set_ms = -4 * DAY_MS
+    assert watch.trusts()
+    clock.set_ms = 0  # To where it was before: ahead of what the last look saw.
+    assert not watch.trusts()
+
+
+ROUNDS = 30
+GONE = {GetStatus.MESSAGE_WAS_REMOVING, GetStatus.OFFSET_FOUND_NULL}
+
+
+class ColdDisk(RealDisk):
+    """A disk on which every read has to wait."""
+
+    def pread_nowait(self, fd: int, size: int, offset: int) -> Buffer | None:
+        return None
+
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        time.sleep(0.0005)  # Let the file go meanwhile.
+        return super().pread(fd, size, offset)
+
+
+def body(number: int) -> bytes:
+    return b"%06d" % number + BODY
+
+
+def check(start: int, result: GetResult) -> int:
+    """An answer holds the messages that it says, in order; how many."""
+    if result.status in GONE:
+        assert result.next_offset > start
+        return 0
+    assert result.status is GetStatus.FOUND
+    found = decode_records(b"".join(result.records))
+    offsets = [record.queue_offset for record in found]
+    assert offsets == list(range(result.next_offset - len(found), result.next_offset))
+    assert [record.body for record in found] == [body(offset) for offset in offsets]
+    return len(found)
+
+
+def open_names() -> list[str]:
+    """What this process has open."""
+    names = []
+    for path in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # The folder's own descriptor.
+            names.append(str(path.readlink()))
+    return names
+
+
+def test_reads_of_files_that_go_are_right_or_say_so(tmp_path: Path):
+    clock = HandClock(int(time.time() * 1000))
+    settings = replace(NEVER, warm_tail_bytes=0, access_in_memory_ratio=0)
+    store = open_store(tmp_path, settings, disk=ColdDisk(), clock=clock)
+    reads: list[tuple[int, Future[GetResult]]] = []
+    queue = store.queue_for_append("orders", 0)
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(ROUNDS):
+            for _ in range(12):
+                put(store, body(queue.next_offset))
+            settle(store, clock)
+            for start in range(queue.min_offset, queue.tail_start):
+                result = store.get("orders", 0, start)
+                assert result.cold is not None
+                reads.append((start, pool.submit(result.cold)))
+            for path in sorted((tmp_path / "commitlog").iterdir())[:-4]:
+                os.utime(path, (1, 1))
+            clean(store)
+    counts = [check(start, read.result()) for start, read in reads]
+    assert sum(counts) > len(reads)
+    assert queue.min_offset >= queue.max_offset - 24
+    del reads
+    gc.collect()
+    held = [name for name in open_names() if str(tmp_path) in name and "(deleted)" in name]
+    assert held == []
+    store.close()
+
+
+def test_a_file_that_goes_between_the_choice_of_entries_and_their_reading_is_passed_over(store):
+    for number in range(12):
+        put(store, body(number))
+    gone: list[LogFile] = []
+
+    def match(_code: int) -> bool:
+        if not gone:
+            gone.append(store._log.chain.drop_first())
+        return True
+
+    result = store.get("orders", 0, 0, match=match)
+    assert result.status is GetStatus.FOUND
+    found = decode_records(b"".join(result.records))
+    assert [record.queue_offset for record in found] == list(range(4, 12))

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,15 +21,22 @@ def place(request, tmp_path: Path) -> tuple[Disk, str]:
     return disk, "/place"
 
 
-def test_what_is_written_at_an_offset_is_read_there(place):
+@pytest.fixture
+def file(place) -> Iterator[tuple[Disk, str, int]]:
+    """A disk, a folder of it, and the descriptor of a new file there, which is closed in the end."""
     disk, root = place
     fd = disk.open(f"{root}/file", create=True)
+    yield disk, root, fd
+    disk.close(fd)
+
+
+def test_what_is_written_at_an_offset_is_read_there(file):
+    disk, _, fd = file
     assert disk.pwrite(fd, memoryview(b"abcdef"), 10) == 6
     assert disk.pread(fd, 4, 12) == b"cdef"
     assert disk.pread(fd, 100, 12) == b"cdef"
     assert disk.pread(fd, 4, 0) == bytes(4)
     assert disk.size(fd) == 16
-    disk.close(fd)
 
 
 def test_a_missing_file_is_not_made_by_opening_it(place):
@@ -47,9 +55,8 @@ def test_a_file_opened_for_reading_cannot_be_written(place):
     disk.close(fd)
 
 
-def test_allocated_and_resized_files_read_as_zeros(place):
-    disk, root = place
-    fd = disk.open(f"{root}/allocated", create=True)
+def test_allocated_and_resized_files_read_as_zeros(file):
+    disk, _, fd = file
     disk.allocate(fd, 10_000)
     assert disk.size(fd) == 10_000
     assert disk.pread(fd, 10_000, 0) == bytes(10_000)
@@ -57,7 +64,6 @@ def test_allocated_and_resized_files_read_as_zeros(place):
     assert disk.pread(fd, 20_000, 0) == bytes(20_000)
     disk.resize(fd, 5)
     assert disk.size(fd) == 5
-    disk.close(fd)
 
 
 def test_a_map_shows_what_is_written_later(place):
@@ -73,9 +79,8 @@ def test_a_map_shows_what_is_written_later(place):
     assert view[5000:5004] == b"late"
 
 
-def test_clearing_leaves_the_front_and_the_size(place):
-    disk, root = place
-    fd = disk.open(f"{root}/file", create=True)
+def test_clearing_leaves_the_front_and_the_size(file):
+    disk, _, fd = file
     disk.resize(fd, 3 << 20)
     disk.pwrite(fd, b"x" * 9000, 0)
     disk.pwrite(fd, b"y" * 9000, 2 << 20)
@@ -83,12 +88,10 @@ def test_clearing_leaves_the_front_and_the_size(place):
     assert disk.pread(fd, 101, 0) == b"x" * 100 + b"\0"
     assert disk.pread(fd, 3 << 20, 100) == bytes((3 << 20) - 100)
     assert disk.size(fd) == 3 << 20
-    disk.close(fd)
 
 
-def test_what_is_written_is_found_between_holes(place):
-    disk, root = place
-    fd = disk.open(f"{root}/file", create=True)
+def test_what_is_written_is_found_between_holes(file):
+    disk, _, fd = file
     disk.resize(fd, 3 << 20)
     assert disk.written(fd, 0) == []
     disk.pwrite(fd, b"y" * 9000, 2 << 20)
@@ -96,18 +99,15 @@ def test_what_is_written_is_found_between_holes(place):
     assert 100 <= start <= 2 << 20
     assert (2 << 20) + 9000 <= end <= 3 << 20
     assert not any(disk.written(fd, end))
-    disk.close(fd)
 
 
-def test_reading_without_waiting_gives_all_or_nothing(place):
-    disk, root = place
-    fd = disk.open(f"{root}/file", create=True)
+def test_reading_without_waiting_gives_all_or_nothing(file):
+    disk, _, fd = file
     disk.pwrite(fd, b"abcdef", 0)
     piece = disk.pread_nowait(fd, 6, 0)
     assert piece is None or bytes(piece) == b"abcdef"
     assert disk.pread_nowait(fd, 7, 0) is None
     disk.will_need(fd, 0, 6)
-    disk.close(fd)
 
 
 def test_names_come_and_go(place):
@@ -147,12 +147,10 @@ def test_a_write_that_has_begun_is_nowhere_before_a_sync_and_fails_nobody(place)
     disk.close(reader)
 
 
-def test_everything_can_be_synced_at_once(place):
-    disk, root = place
-    fd = disk.open(f"{root}/file", create=True)
+def test_everything_can_be_synced_at_once(file):
+    disk, root, fd = file
     disk.pwrite(fd, b"x", 0)
     disk.sync_all(root)
-    disk.close(fd)
     if isinstance(disk, FakeDisk):
         assert disk.power_cut().content(f"{root}/file") == b"x"
 
@@ -172,15 +170,12 @@ def test_a_small_file_is_replaced_whole(place):
     assert disk.list_names(root) == ["file"]
 
 
-def test_a_byte_zero_can_be_locked(place):
-    disk, root = place
-    fd = disk.open(f"{root}/lock", create=True)
+def test_a_byte_zero_can_be_locked(file):
+    disk, _, fd = file
     assert disk.lock(fd)
-    disk.close(fd)
 
 
-def test_short_writes_are_completed():
-    disk = FakeDisk()
+def test_short_writes_are_completed(disk):
     disk.write_max = 3
     disk.make_directory("/d")
     fd = disk.open("/d/file", create=True)
@@ -189,16 +184,15 @@ def test_short_writes_are_completed():
     assert disk.calls["pwrite"] == 4
 
 
-def test_a_power_cut_takes_what_was_not_synced():
-    disk = FakeDisk()
+def test_a_power_cut_takes_what_was_not_synced(disk):
     disk.make_directory("/d")
     for name in ("synced", "unsynced", "nameless"):
         fd = disk.open(f"/d/{name}", create=True)
         disk.pwrite(fd, b"x", 0)
-        if name != "unsynced":
-            disk.fdatasync(fd)
         if name == "unsynced":
             disk.sync_directory("/d")
+        else:
+            disk.fdatasync(fd)
     after = disk.power_cut()
     assert after.content("/d/synced") == b"x"
     assert after.content("/d/unsynced") == b""

@@ -10,11 +10,13 @@ import pytest
 from cometmq.model.errors import StoreBusy, StoreDamaged, StoreFull
 from cometmq.store.log_follower import RETRY_SECONDS_MAX
 from cometmq.store.message_store import MessageStore
-from cometmq.store.retention import Retention
-from tests.support.fake_disk import PAGE, FakeDisk
+from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
 from tests.support.log_builder import PlacesBuilder, go_on
 from tests.support.store_puts import (
+    BODY,
+    FILE,
+    NEVER,
     SMALL,
     bodies_of,
     clean,
@@ -27,9 +29,6 @@ from tests.support.store_puts import (
 )
 
 HOUR_S = 3600
-FILE = SMALL.commitlog_file_size
-BODY = b"x" * 3900  # Four records fill a log file.
-NEVER = replace(SMALL, retention=Retention(delete_hours=frozenset()))
 
 
 def store_of(files: int, settings=NEVER) -> tuple[MessageStore, FakeDisk, HandClock]:
@@ -63,8 +62,7 @@ def test_a_builder_gets_every_record_once_and_in_order_from_its_position_on():
     assert builder.places == all_places(store)[5:]
 
 
-def test_a_builder_gets_records_longer_than_a_piece_and_pieces_of_many_records():
-    disk, clock = FakeDisk(), HandClock()
+def test_a_builder_gets_records_longer_than_a_piece_and_pieces_of_many_records(clock, disk):
     store = open_store(
         disk=disk, clock=clock, settings=replace(SMALL, commitlog_file_size=8 << 20)
     )
@@ -78,8 +76,7 @@ def test_a_builder_gets_records_longer_than_a_piece_and_pieces_of_many_records()
     assert 3 < len(builder.given) < 8
 
 
-def test_a_builder_gets_only_what_is_visible_and_on_the_device():
-    disk = FakeDisk()
+def test_a_builder_gets_only_what_is_visible_and_on_the_device(disk):
     store = open_store(disk=disk, settings=replace(SMALL, flush_sync=True))
     follower = store.follow(builder := PlacesBuilder(disk))
     put(store, b"1")
@@ -156,10 +153,8 @@ def test_a_builder_that_fails_gets_the_same_again_after_a_pause_and_disturbs_nob
     assert bodies_of(store)[-1] == b"taken"
     clean(store)
     assert store.min_offset == 0
-    pauses = 0.0
-    while pauses < 300:
+    for _ in range(300):
         clock.turn(1)
-        pauses += 1
         go_on(follower)
     assert 8 <= len(builder.given) <= 6 + 300 / RETRY_SECONDS_MAX + 2
     assert caplog.text.count("places cannot go on at 0 of the log") == 1
@@ -177,8 +172,7 @@ def test_while_the_disk_is_full_the_refusal_names_the_builder_that_is_behind():
     follower = store.follow(builder := PlacesBuilder(disk))
     builder.is_failing = True
     go_on(follower)
-    used = PAGE * sum(len(inode.allocated) for inode in disk.names.values())
-    disk.capacity = used * 100 // 93
+    disk.capacity = disk.used_bytes * 100 // 93
     clock.turn(2)
     run_jobs(store)
     with pytest.raises(StoreFull, match="places still needs the log from 0 on"):
@@ -255,10 +249,10 @@ def test_a_damaged_record_is_a_typed_fault_and_the_builder_stays_before_it():
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_after_any_stop_each_builder_goes_on_at_its_position(seed):
+def test_after_any_stop_each_builder_goes_on_at_its_position(seed, clock):
     """Killed or without power: what is built afterwards is what the log has, each record once."""
     chance = random.Random(seed)
-    disk, clock = FakeDisk(), HandClock()
+    disk = FakeDisk()
     for _ in range(12):
         store = open_store(disk=disk, clock=clock)
         builder = PlacesBuilder(disk)

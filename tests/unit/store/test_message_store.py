@@ -11,8 +11,7 @@ from cometmq.store.derived import Derived, FeedPut
 from cometmq.store.dispatch import LogDispatcher
 from cometmq.store.positions import Durability
 from cometmq.store.queue_files import OPEN_FILES_MAX
-from tests.support.fake_disk import FakeDisk
-from tests.support.hand_clock import HandClock
+from cometmq.store.running_flags import RunningFlag, RunningFlags
 from tests.support.store_puts import (
     SMALL,
     bodies_of,
@@ -23,6 +22,7 @@ from tests.support.store_puts import (
     queue_of,
     run_jobs,
     store_with,
+    writing,
 )
 
 SYNC = replace(SMALL, flush_sync=True)
@@ -90,28 +90,25 @@ def test_a_directory_opens_once(tmp_path: Path):
 def test_files_of_another_size_name_the_setting_and_leave_the_store_alone(
     tmp_path: Path, settings, setting
 ):
-    store = open_store(tmp_path)
-    put(store, b"x")
-    put(store, b"y", topic="payments")
-    store.close()
+    with writing(tmp_path) as store:
+        put(store, b"x")
+        put(store, b"y", topic="payments")
     with pytest.raises(StoreDamaged, match=f"00000000000000000000 .*ha(s|ve) .* {setting}"):
         open_store(tmp_path, settings)
     assert bodies_of(open_store(tmp_path)) == [b"x"]
 
 
 def test_a_missing_log_file_is_named(tmp_path: Path):
-    store = open_store(tmp_path)
-    put(store, *[b"x" * 7000] * 6)
-    store.close()
+    with writing(tmp_path) as store:
+        put(store, *[b"x" * 7000] * 6)
     (tmp_path / "commitlog" / "16384".zfill(20)).unlink()
     with pytest.raises(StoreDamaged, match="00000000000000016384 should be before"):
         open_store(tmp_path)
 
 
 def test_an_empty_last_log_file_is_removed(tmp_path: Path):
-    store = open_store(tmp_path)
-    put(store, b"x")
-    store.close()
+    with writing(tmp_path) as store:
+        put(store, b"x")
     (tmp_path / "commitlog" / "16384".zfill(20)).touch()
     store = open_store(tmp_path)
     put(store, *[b"y" * 7000] * 3)
@@ -132,8 +129,7 @@ def test_a_closed_store_and_a_readonly_one_say_so(tmp_path: Path):
         store.put_many([make_put(store)])
 
 
-def test_with_asynchronous_flush_messages_are_visible_once_dispatched():
-    store = open_store(disk=FakeDisk())
+def test_with_asynchronous_flush_messages_are_visible_once_dispatched(store):
     store.put_many([make_put(store)])
     queue = queue_of(store)
     assert (queue.max_offset, queue.next_offset) == (0, 1)
@@ -143,9 +139,7 @@ def test_with_asynchronous_flush_messages_are_visible_once_dispatched():
 
 @pytest.mark.parametrize(("settings", "begun"), [(SYNC, 1), (SMALL, 0)])
 def test_only_where_each_batch_is_flushed_is_it_sent_to_the_device_at_once(settings, begun):
-    disk = FakeDisk()
-    store = open_store(disk=disk, settings=settings)
-    put(store, b"x")
+    store, disk, _ = store_with(b"x", settings=settings)
     told: list[Durability] = []
     store.wait_flushed(store.max_offset, told.append)  # With asynchronous flush some do, too.
     flush(store)
@@ -155,8 +149,7 @@ def test_only_where_each_batch_is_flushed_is_it_sent_to_the_device_at_once(setti
 
 
 def test_with_synchronous_flush_they_are_visible_when_flushed():
-    store = open_store(settings=SYNC, disk=FakeDisk())
-    put(store, b"x")
+    store, _, _ = store_with(b"x", settings=SYNC)
     queue = queue_of(store)
     assert queue.max_offset == 0
     flush(store)
@@ -164,8 +157,7 @@ def test_with_synchronous_flush_they_are_visible_when_flushed():
     assert bodies_of(store) == [b"x"]
 
 
-def test_watched_queues_are_told_once_a_batch_with_their_tags():
-    store = open_store(disk=FakeDisk())
+def test_watched_queues_are_told_once_a_batch_with_their_tags(store):
     told = []
     store.on_arrival = lambda queue, codes: told.append(
         (queue.queue_id, codes, queue.max_offset)
@@ -181,8 +173,7 @@ def test_watched_queues_are_told_once_a_batch_with_their_tags():
     assert len(told) == 2
 
 
-def test_the_index_has_its_place_in_dispatch():
-    store = open_store(disk=FakeDisk())
+def test_the_index_has_its_place_in_dispatch(store):
     built = []
 
     class Built(Derived):
@@ -199,8 +190,7 @@ def test_the_index_has_its_place_in_dispatch():
     assert store.positions.dispatched == store.positions.written
 
 
-def test_a_deleted_topic_is_gone_and_begins_again_at_zero(tmp_path: Path):
-    clock = HandClock()
+def test_a_deleted_topic_is_gone_and_begins_again_at_zero(tmp_path: Path, clock):
     store = open_store(tmp_path, clock=clock)
     put(store, *[b"old"] * 30)
     put(store, b"other", topic="payments")
@@ -240,8 +230,7 @@ def test_a_deleted_topic_does_not_make_the_rest_look_lost(caplog):
     assert "is rebuilt" not in caplog.text
 
 
-def test_more_queues_than_descriptors(tmp_path: Path):
-    clock = HandClock()
+def test_more_queues_than_descriptors(tmp_path: Path, clock):
     store = open_store(tmp_path, clock=clock)
     count = OPEN_FILES_MAX + 50
     for round_number in range(2):
@@ -270,8 +259,7 @@ def test_eighty_thousand_queues_cost_nothing_while_nothing_happens():
 
 
 def test_a_tail_of_a_page_is_written_without_waiting():
-    disk = FakeDisk()
-    store = open_store(disk=disk, settings=replace(SMALL, queue_file_size=8000))
+    store, disk, _ = store_with(settings=replace(SMALL, queue_file_size=8000))
     put(store, *[b""] * 204)
     assert not disk.exists("/store/consumequeue/orders/0")
     put(store, b"")
@@ -308,8 +296,7 @@ def test_a_queue_that_begins_in_the_middle_of_a_file_is_filled_as_java_fills_it(
     assert bodies_of(store) == [b"first"]
 
 
-def test_the_next_file_is_made_ahead_and_taken():
-    disk = FakeDisk()
+def test_the_next_file_is_made_ahead_and_taken(disk):
     store = open_store(disk=disk)
     plan = store.file_ahead_needed()
     assert plan is not None
@@ -332,9 +319,8 @@ def test_the_next_file_is_made_ahead_and_taken():
 
 def test_the_log_may_stand_elsewhere(tmp_path: Path):
     settings = replace(SMALL, commitlog_paths=(str(tmp_path / "elsewhere" / "log"),))
-    store = open_store(tmp_path / "root", settings)
-    put(store, b"x")
-    store.close()
+    with writing(tmp_path / "root", settings) as store:
+        put(store, b"x")
     assert not (tmp_path / "root" / "commitlog").exists()
     assert bodies_of(open_store(tmp_path / "root", settings, read_only=True)) == [b"x"]
 
@@ -343,3 +329,35 @@ def test_what_is_no_store_cannot_be_read_and_is_not_made_one(tmp_path: Path):
     with pytest.raises(StoreDamaged, match="is not a store"):
         open_store(tmp_path / "typo", read_only=True)
     assert not (tmp_path / "typo").exists()
+
+
+def test_bits_are_those_of_rocketmq():
+    assert [flag.value for flag in RunningFlag] == [1, 2, 4, 8, 16, 32, 64]
+
+
+@pytest.mark.parametrize(
+    "flag", [flag for flag in RunningFlag if flag != RunningFlag.NOT_READABLE]
+)
+def test_every_flag_but_the_first_refuses(flag):
+    flags = RunningFlags()
+    flags.raise_flag(flag, "why")
+    assert (flags.refusal, flags.bits) == ("why", flag)
+    assert flags.clear(flag)
+    assert not flags.clear(flag)
+    assert (flags.refusal, flags.bits) == (None, 0)
+
+
+def test_not_readable_alone_does_not_stop_writing():
+    flags = RunningFlags()
+    flags.raise_flag(RunningFlag.NOT_READABLE, "why")
+    assert flags.refusal is None
+    assert flags.bits == 1
+
+
+def test_all_reasons_are_named_and_the_newest_words_of_each():
+    flags = RunningFlags()
+    flags.raise_flag(RunningFlag.DISK_FULL, "91 %")
+    flags.raise_flag(RunningFlag.NOT_WRITABLE, "a flush failed")
+    flags.raise_flag(RunningFlag.DISK_FULL, "95 %")
+    assert flags.refusal == "95 %; a flush failed"
+    assert flags.bits == 18

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import errno
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from cometmq.model.errors import StoreDamaged
+from cometmq.model.errors import SettingsError, StoreDamaged, StoreLocked
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.found import find_store
+from cometmq.store.folder_check import check_writable
+from cometmq.store.lock import AbortMarker, DirectoryLock, is_locked
 from cometmq.store.real_disk import RealDisk
-from tests.support.store_puts import bodies_of, open_store, put
+from tests.support.store_puts import bodies_of, open_store, put, writing
 
 PARTS = {
     "config/rdb/CURRENT": False,
@@ -31,9 +35,8 @@ PARTS = {
 @pytest.fixture
 def store(tmp_path):
     """A store with a message, closed."""
-    store = open_store(tmp_path)
-    put(store, b"x")
-    store.close()
+    with writing(tmp_path) as store:
+        put(store, b"x")
     return tmp_path
 
 
@@ -108,9 +111,14 @@ def test_a_database_without_its_log_is_refused(store):
         open_store(store)
 
 
+def with_offset(store: Path, offset: int) -> None:
+    text = f'{{"offsetTable":{{"orders@g":{{0:{offset}}}}}}}'
+    (store / "config" / "consumerOffset.json").write_text(text)
+
+
 @pytest.mark.parametrize("left", ["checkpoint.cometmq", "checkpoint", "consumequeue", "config"])
 def test_each_thing_that_is_left_says_that_there_was_a_log(store, left):
-    (store / "config" / "consumerOffset.json").write_text('{"offsetTable":{"orders@g":{0:1}}}')
+    with_offset(store, 1)
     for path in store.iterdir():
         if path.name != left:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -123,17 +131,13 @@ def test_each_thing_that_is_left_says_that_there_was_a_log(store, left):
 
 def test_a_table_of_offsets_at_zero_is_no_sign_of_a_log(tmp_path):
     (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "consumerOffset.json").write_text(
-        '{"offsetTable":{"orders@g":{0:0}}}'
-    )
+    with_offset(tmp_path, 0)
     open_store(tmp_path).close()
 
 
 def test_offsets_of_a_store_that_never_had_a_message_are_no_sign_of_a_log(tmp_path):
     open_store(tmp_path)._directory.release()
-    (tmp_path / "config" / "consumerOffset.json").write_text(
-        '{"offsetTable":{"orders@g":{0:1}}}'
-    )
+    with_offset(tmp_path, 1)
     open_store(tmp_path).close()
 
 
@@ -178,3 +182,108 @@ def test_a_store_on_a_read_only_mount_can_be_read(tmp_path, is_closed):
     find_store(str(tmp_path), None, read_only_disk()).close()
     if not is_closed:
         store.close()
+
+
+TAKE = """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+try:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+except OSError:
+    print("refused")
+else:
+    print("taken", flush=True)
+    sys.stdin.read()
+"""
+
+
+def is_refused_to_others(folder: Path) -> bool:
+    command = [sys.executable, "-c", TAKE, str(folder / "lock")]
+    asked = subprocess.run(command, capture_output=True, text=True, check=True)
+    return asked.stdout.strip() == "refused"
+
+
+def test_a_second_opening_in_this_process_is_refused(tmp_path: Path):
+    first, second = (DirectoryLock(RealDisk(), str(tmp_path)) for _ in range(2))
+    first.take()
+    assert (tmp_path / "lock").read_bytes() == b"lock"
+    with pytest.raises(StoreLocked, match="already open in this process"):
+        second.take()
+    first.release()
+    second.take()
+    second.release()
+
+
+def test_a_link_to_the_directory_is_the_same_directory(tmp_path: Path):
+    (tmp_path / "store").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "store")
+    first = DirectoryLock(RealDisk(), str(tmp_path / "store"))
+    first.take()
+    with pytest.raises(StoreLocked):
+        DirectoryLock(RealDisk(), str(tmp_path / "link")).take()
+    first.release()
+
+
+def test_a_refused_second_opening_leaves_the_lock_to_the_first(tmp_path: Path):
+    """Closing any descriptor of a locked file gives up a POSIX lock; none must be opened."""
+    lock = DirectoryLock(RealDisk(), str(tmp_path))
+    lock.take()
+    with pytest.raises(StoreLocked):
+        DirectoryLock(RealDisk(), str(tmp_path)).take()
+    assert is_refused_to_others(tmp_path)
+    lock.release()
+
+
+def test_another_process_that_has_it_is_named_as_the_reason(tmp_path: Path):
+    (tmp_path / "lock").write_bytes(b"lock")
+    command = [sys.executable, "-c", TAKE, str(tmp_path / "lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"taken\n"
+        with pytest.raises(StoreLocked, match="another broker has locked"):
+            DirectoryLock(RealDisk(), str(tmp_path)).take()
+        assert is_locked(RealDisk(), str(tmp_path))
+        other.communicate()  # With a time limit it would sleep between its looks.
+    lock = DirectoryLock(RealDisk(), str(tmp_path))
+    lock.take()
+    lock.release()
+
+
+def test_the_abort_marker_is_there_from_set_to_clear(tmp_path: Path):
+    marker = AbortMarker(RealDisk(), str(tmp_path))
+    assert not marker.is_set()
+    marker.set()
+    assert marker.is_set()
+    assert (tmp_path / "abort").read_text().isdigit()
+    marker.clear()
+    marker.clear()
+    assert not marker.is_set()
+
+
+def test_who_asks_whether_it_is_locked_takes_and_makes_nothing(tmp_path: Path):
+    assert not is_locked(RealDisk(), str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    lock = DirectoryLock(RealDisk(), str(tmp_path))
+    lock.take()
+    assert is_locked(RealDisk(), str(tmp_path))
+    assert is_refused_to_others(tmp_path), "the lock is still held"
+    lock.release()
+    assert not is_locked(RealDisk(), str(tmp_path))
+
+
+def test_a_folder_that_is_there_or_can_be_made_is_fine(tmp_path: Path):
+    check_writable("storePathRootDir", str(tmp_path))
+    check_writable("storePathRootDir", str(tmp_path / "a" / "b"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_on_the_way_is_named(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    wanted = f"^storePathRootDir={tmp_path}/file/a: {tmp_path}/file is not a folder"
+    with pytest.raises(SettingsError, match=wanted):
+        check_writable("storePathRootDir", str(tmp_path / "file" / "a"))
+
+
+def test_what_cannot_be_written_even_by_root_is_named():
+    with pytest.raises(SettingsError, match="it cannot be made in /proc/self by the user"):
+        check_writable("storePathRootDir", "/proc/self/a")

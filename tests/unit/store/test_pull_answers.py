@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,7 @@ from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 from cometmq.store.reader import GetStatus
 from cometmq.store.settings import StoreSettings
-from tests.support.fake_disk import FakeDisk
-from tests.support.hand_clock import HandClock
-from tests.support.store_puts import SMALL, clean, open_store, put, queue_of, settle
+from tests.support.store_puts import SMALL, clean, put, queue_of, settle, store_with
 
 pytestmark = pytest.mark.compiled
 PIECES = tuple(b"<%d:" % number for number in range(8))
@@ -24,8 +23,7 @@ NEAR, FAR = 0, 7
 
 def a_store(settings: StoreSettings = SMALL) -> tuple[MessageStore, ConsumeQueue]:
     """Some log files, some queue files, and entries in the queue's tail."""
-    clock = HandClock()
-    store = open_store(disk=FakeDisk(), clock=clock, settings=settings)
+    store, _, clock = store_with(settings=settings)
     for number in range(90):
         put(store, b"%d" % number * 100, queue_id=number % 2)
     settle(store, clock)
@@ -34,6 +32,10 @@ def a_store(settings: StoreSettings = SMALL) -> tuple[MessageStore, ConsumeQueue
     queue = queue_of(store)
     assert 0 < queue.tail_start < queue.max_offset
     return store, queue
+
+
+def terms_of(count: int, size: int, match: Any = None) -> AnswerTerms:
+    return AnswerTerms(PIECES, count, size, match, NEAR, FAR, 3, 4, NONE_PIECES)
 
 
 def both_ways(
@@ -82,12 +84,7 @@ def both_ways(
 def test_what_is_found_at_a_glance_is_what_is_there(settings, match):
     store, queue = a_store(settings)
     taken = [
-        both_ways(
-            store,
-            queue,
-            offset,
-            AnswerTerms(PIECES, count, size, match, NEAR, FAR, 3, 4, NONE_PIECES),
-        )
+        both_ways(store, queue, offset, terms_of(count, size, match))
         for count, size in ((1, 1 << 20), (7, 1 << 20), (32, 1_000))
         for offset in range(-1, queue.max_offset + 2)
     ]
@@ -100,7 +97,7 @@ def test_what_is_found_at_a_glance_is_what_is_there(settings, match):
 def test_what_is_deleted_is_left():
     """Entries of messages that are gone lead to no file; what is behind them does."""
     store, queue = a_store()
-    terms = AnswerTerms(PIECES, 1, 1 << 20, None, NEAR, FAR, 3, 4)
+    terms = terms_of(1, 1 << 20)
     assert both_ways(store, queue, 0, terms)
     clean(store)
     assert store.min_offset > 0

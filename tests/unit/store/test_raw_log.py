@@ -50,8 +50,7 @@ def test_whole_records_are_taken_and_half_a_one_is_left():
 def test_a_blank_end_counts_for_nothing_until_a_record_follows():
     source, content = source_of(*[b"x" * 3_000] * 7)
     log = log_of(source)
-    disk = FakeDisk()
-    copy = open_store(disk=disk)
+    copy, disk, _ = store_with()
     before_blank = copy.append_raw(0, log)
     assert before_blank < len(content) == 16_384
     assert copy.append_raw(before_blank, log[before_blank:]) == 16_384
@@ -80,8 +79,7 @@ def log_of_blank_ends() -> tuple[bytes, int]:
 @pytest.mark.parametrize("size", [1, 5, 8, 1_000, 16_384])
 def test_blank_ends_are_taken_in_pieces_of_any_size(size):
     log, first = log_of_blank_ends()
-    disk = FakeDisk()
-    copy = open_store(disk=disk)
+    copy, disk, _ = store_with()
     assert copy.append_raw(0, log) == first
     end, held = first, 0
     while end < len(log):
@@ -103,8 +101,7 @@ def test_blank_ends_are_taken_in_pieces_of_any_size(size):
 @pytest.mark.parametrize("extra", [8, 100, 16_384])
 def test_a_store_that_is_closed_within_a_blank_end_leaves_nothing_behind_its_log(extra):
     log, first = log_of_blank_ends()
-    disk = FakeDisk()
-    copy = open_store(disk=disk)
+    copy, disk, _ = store_with()
     end = append_all(copy, 0, log[: first + extra])
     assert end == first + extra
     copy.dispatch_pending()
@@ -127,8 +124,7 @@ def test_a_truncation_forgets_the_blank_end_behind_it():
 
 def test_a_disk_that_was_full_within_a_blank_end_goes_on_there():
     log, _ = log_of_blank_ends()
-    disk = FakeDisk()
-    copy = open_store(disk=disk, clock=(clock := HandClock()))
+    copy, disk, clock = store_with()
     end = append_all(copy, 0, log[:16_384])
     disk.fail("allocate", code=errno.ENOSPC)
     with pytest.raises(StoreFull):
@@ -155,8 +151,7 @@ def test_an_empty_log_begins_at_the_start_of_any_file():
     source, _ = source_of(*[b"x" * 3_000] * 7)
     rest = source.read_log(16_384, 1 << 20)
     assert rest is not None
-    disk = FakeDisk()
-    copy = open_store(disk=disk)
+    copy, disk, _ = store_with()
     with pytest.raises(RecordIllegal, match="cannot start at physical offset 100"):
         copy.append_raw(100, bytes(rest))
     assert copy.append_raw(16_384, bytes(rest)) == source.max_offset

@@ -15,6 +15,7 @@ from cometmq.codec.timer_files import (
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.timer.files import TimerFiles, TimerRequest
 from cometmq.store.timer.wheel import WHEEL_SIZE, WHEEL_SLOTS
+from tests.support.offline_steps import overwrite
 
 NOW = 1_700_000_000_000
 FILE_SIZE = 52 * 10 + 16
@@ -42,11 +43,9 @@ def filled(path, *numbers: int) -> TimerFiles:
     return files
 
 
-def overwrite(path, at: int, count: int) -> None:
+def overwrite_units(path, at: int, count: int) -> None:
     """Let the log of units have zeros."""
-    with (path / "timerlog" / f"{0:020d}").open("r+b") as log:
-        log.seek(at)
-        log.write(bytes(count))
+    overwrite(path / "timerlog" / f"{0:020d}", at, bytes(count))
 
 
 def save(files: TimerFiles) -> None:
@@ -122,7 +121,7 @@ def test_everything_is_found_again(tmp_path, is_saved):
 def test_a_wheel_that_is_ahead_of_its_log_is_set_by_the_log(tmp_path):
     files = filled(tmp_path, *range(5))
     save(files)
-    overwrite(tmp_path, 52 * 3, 52 * 2)
+    overwrite_units(tmp_path, 52 * 3, 52 * 2)
     (tmp_path / "config" / "timercheck").unlink()
     assert offsets_in(open_files(tmp_path), NOW + 5000) == [0, 1000, 2000]
 
@@ -131,7 +130,7 @@ def test_a_log_that_has_lost_what_was_on_the_device_is_made_again_from_the_topic
     files = filled(tmp_path, *range(5))
     files.queue_offset = 5
     save(files)
-    overwrite(tmp_path, 52 * 3, 52 * 2)
+    overwrite_units(tmp_path, 52 * 3, 52 * 2)
     again = open_files(tmp_path)
     assert offsets_in(again, NOW + 5000) == []
     assert (again.queue_offset, again.waiting_count, again.log.end) == (0, 0, 0)
@@ -141,7 +140,9 @@ def test_a_log_that_has_lost_what_was_on_the_device_is_made_again_from_the_topic
 def test_what_lay_behind_the_end_never_comes_back(tmp_path):
     files = filled(tmp_path, *range(5))
     files.log.write()
-    overwrite(tmp_path, 52, 4)  # The second unit is broken; what follows cannot be believed.
+    overwrite_units(
+        tmp_path, 52, 4
+    )  # The second unit is broken; what follows cannot be believed.
     again = open_files(tmp_path)
     again.add(waiting(9, NOW + 7000), NOW)
     again.log.write()

@@ -25,14 +25,15 @@ from cometmq.store.derived import Step
 from cometmq.store.message_store import MessageStore
 from cometmq.store.positions import Durability
 from cometmq.store.reader import GetStatus
-from cometmq.store.retention import Retention
 from cometmq.store.settings import IndexSettings
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import (
     HOST_V4,
+    NEVER,
     SMALL,
     bodies_of,
+    clean,
     flush,
     make_put,
     open_store,
@@ -156,16 +157,15 @@ def test_nothing_else_is_done_while_the_log_is_truncated():
     while (step := next(steps, None)) is not None:
         before = counted(disk)
         clock.turn(11)
-        with pytest.raises(StoreBusy, match="is being truncated"):
-            store.put_many([make_put(store, "orders", 7)])
-        with pytest.raises(StoreBusy, match="is being truncated"):
-            store.append_raw(end, b"")
-        with pytest.raises(StoreBusy, match="is being truncated"):
-            store.delete_topic("orders")
-        with pytest.raises(StoreBusy, match="is being truncated"):
-            store.sweep()
-        with pytest.raises(StoreBusy, match="is running"):
-            store.truncate(0)
+        for refused, why in (
+            (lambda: store.put_many([make_put(store, "orders", 7)]), "is being truncated"),
+            (lambda: store.append_raw(end, b""), "is being truncated"),
+            (lambda: store.delete_topic("orders"), "is being truncated"),
+            (store.sweep, "is being truncated"),
+            (lambda: store.truncate(0), "is running"),
+        ):
+            with pytest.raises(StoreBusy, match=why):
+                refused()
         store.cleaner.ask()
         run_jobs(store)
         assert store.clean_due() is None
@@ -199,8 +199,7 @@ def test_a_pause_of_the_broker_outlives_a_truncation():
     assert bodies_of(store) == [b"3"]
 
 
-def test_a_message_that_is_confirmed_meanwhile_is_visible_behind_the_truncation():
-    store = open_store(disk=FakeDisk())
+def test_a_message_that_is_confirmed_meanwhile_is_visible_behind_the_truncation(store):
     store.positions.replicated_to(0, 1)
     results = store.put_many([make_put(store, body=body) for body in (b"1", b"2", b"3")])
     store.dispatch_pending()
@@ -318,8 +317,7 @@ def test_a_batch_queue_whose_end_was_half_cleared_is_whole_after_a_restart(nth):
 
 
 def test_a_read_of_a_batch_queue_that_is_being_cut_ends_where_the_queue_ends():
-    clock = HandClock()
-    store = open_store(disk=FakeDisk(), clock=clock)
+    store, _, clock = store_with()
     end = put_batches(store, 10)[5]
     settle(store, clock)
     ends = []
@@ -334,8 +332,7 @@ def test_a_read_of_a_batch_queue_that_is_being_cut_ends_where_the_queue_ends():
 
 
 def test_a_truncation_waits_for_a_step_of_cleaning():
-    settings = replace(SMALL, retention=Retention(delete_hours=frozenset()))
-    store, _, clock = store_with(settings=settings)
+    store, _, clock = store_with(settings=NEVER)
     for _ in range(9):
         put(store, bytes(5_000))
     settle(store, clock)
@@ -348,8 +345,7 @@ def test_a_truncation_waits_for_a_step_of_cleaning():
     step()
     # The round had chosen files that the truncation has taken back.
     store.truncate(store.min_offset)
-    while (step := store.clean_due()) is not None:
-        step()
+    clean(store, is_asked=False)
     assert len(store._log.chain.files) == 1
     put(store, b"new")
     assert read_all(store)[-1].body == b"new"
