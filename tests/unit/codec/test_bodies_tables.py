@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cometmq.codec.bodies.consumer_offset import (
     OffsetTable,
@@ -23,12 +27,20 @@ from cometmq.codec.bodies.group_config import (
     encode_group_table,
     encode_groups_file,
 )
+from cometmq.codec.bodies.ha_status import (
+    HaMaster,
+    HaSlave,
+    HaStatus,
+    decode_ha_status,
+    encode_ha_status,
+)
 from cometmq.codec.bodies.kv import (
     decode_kv_file,
     decode_kv_table,
     encode_kv_file,
     encode_kv_table,
 )
+from cometmq.codec.bodies.queue_offsets import decode_queue_offsets, encode_queue_offsets
 from cometmq.codec.bodies.topic_config import (
     decode_data_version,
     decode_topic_config,
@@ -44,6 +56,7 @@ from cometmq.codec.fastjson import loads
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import CodecError
 from cometmq.model.group import GroupConfig
+from cometmq.model.queue import MessageQueue
 from cometmq.model.topic import TopicConfig
 
 STORES = Path(__file__).parents[2] / "golden" / "stores"
@@ -203,3 +216,111 @@ def test_a_broken_body_is_refused_with_the_name_of_what_is_wrong(decode, text, c
     with pytest.raises(CodecError) as refused:
         decode(text)
     assert complaint in str(refused.value)
+
+
+QUEUES = st.builds(MessageQueue, st.text(max_size=9), st.text(max_size=9), st.integers(0, 99))
+
+
+@given(st.dictionaries(QUEUES, st.integers(-1, 1 << 60)), st.booleans())
+def test_what_is_written_is_read(offsets, is_pretty):
+    assert decode_queue_offsets(encode_queue_offsets(offsets, is_pretty=is_pretty)) == offsets
+
+
+def test_a_queue_is_an_object_as_key():
+    body = encode_queue_offsets({MessageQueue("T", "b", 1): 7})
+    assert body == b'{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"T"}:7}}'
+
+
+def test_the_list_form_is_read_too():
+    body = b'{"offsetTable":[{"brokerName":"b","offset":7,"queueId":1,"topic":"T"}]}'
+    assert decode_queue_offsets(body) == {MessageQueue("T", "b", 1): 7}
+
+
+def test_an_empty_table_is_one():
+    assert decode_queue_offsets("{}") == {}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"[]", b'{"offsetTable":5}', b'{"offsetTable":{"T":5}}',
+        b'{"offsetTable":{{"topic":"T"}:5}}',
+        b'{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"T"}:"x"}}',
+        b'{"offsetTable":[{"topic":"T"}]}',
+    ],
+)  # fmt: skip
+def test_what_is_no_table_is_a_codec_error(body):
+    with pytest.raises(CodecError):
+        decode_queue_offsets(body)
+
+
+@given(st.binary(max_size=60))
+def test_garbage_gives_offsets_or_a_codec_error(body):
+    with contextlib.suppress(CodecError):
+        decode_queue_offsets(body)
+
+
+MASTER = HaStatus(
+    is_master=True,
+    max_offset=900,
+    in_sync_slaves=1,
+    slaves=(
+        HaSlave(address="10.0.0.2:41000", acked=800, gap=100, is_in_sync=True, sent=900),
+        HaSlave(
+            address="10.0.0.3:41001",
+            acked=0,
+            gap=900,
+            is_in_sync=False,
+            broker_id=2,
+            error="gone",
+        ),
+    ),
+    stored_ms=1_700_000_000_000,
+    needed=2,
+    refused=3,
+)
+SLAVE = HaStatus(
+    is_master=False,
+    master=HaMaster(
+        address="10.0.0.1:10912", max_offset=800, read_ms=5, written_ms=6, is_active=False,
+        error="the logs differ at 7", metadata_ms=9, metadata_error="gone",
+    ),
+)  # fmt: skip
+# As a broker of RocketMQ 5.3.3 writes them: fields that HARuntimeInfo has getters for.
+JAVA_MASTER = (
+    b'{"haClientRuntimeInfo":{"lastReadTimestamp":0,"lastWriteTimestamp":0,"masterFlushOffset":0,"maxOffset":0,'
+    b'"transferredByteInSecond":0},"haConnectionInfo":[{"addr":"10.0.0.2:41000","diff":0,"inSync":true,'
+    b'"slaveAckOffset":1234,"transferFromWhere":1234,"transferredByteInSecond":55}],"inSyncSlaveNums":1,'
+    b'"master":true,"masterCommitLogMaxOffset":1234}'
+)
+
+
+@pytest.mark.parametrize("status", [MASTER, SLAVE])
+def test_what_is_written_is_read_back(status):
+    assert decode_ha_status(encode_ha_status(status)) == status
+
+
+def test_what_java_wrote_is_read():
+    status = decode_ha_status(JAVA_MASTER)
+    (slave,) = status.slaves
+    assert (status.is_master, status.max_offset, status.in_sync_slaves) == (True, 1234, 1)
+    assert (slave.acked, slave.bytes_per_second, slave.broker_id) == (1234, 55, None)
+    assert (status.needed, status.stored_ms) == (None, None)
+
+
+def test_every_name_that_java_writes_is_written():
+    """Also that of a master's client part and of a slave's list, which mqadmin's reader asks the size of."""
+    java, ours = json.loads(JAVA_MASTER), json.loads(encode_ha_status(SLAVE))
+    assert java.keys() <= ours.keys()
+    assert java["haClientRuntimeInfo"].keys() <= ours["haClientRuntimeInfo"].keys()
+    assert ours["haConnectionInfo"] == []
+    of_slave = json.loads(encode_ha_status(MASTER))["haConnectionInfo"][0]
+    assert java["haConnectionInfo"][0].keys() <= of_slave.keys()
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"master":1}', b'{"master":true,"haConnectionInfo":[1]}']
+)
+def test_what_is_none_is_refused(body):
+    with pytest.raises(CodecError):
+        decode_ha_status(body)

@@ -17,8 +17,10 @@ from cometmq.codec.fastjson import dumps, loads
 from cometmq.codec.host import HOST_V4, HOST_V6, decode_host
 from cometmq.codec.properties import decode_properties
 from cometmq.codec.queue_entry import QUEUE_ENTRY, QueueEntry, decode_entry
+from cometmq.codec.record import blank_tail
 from cometmq.codec.record_check import check_record
 from cometmq.model.queue import MessageQueue
+from cometmq.store.checkpoint import PROGRESS_SIZE, Progress, decode_progress, encode_progress
 
 FORMAT = Path(__file__).parents[3] / "docs" / "format"
 
@@ -110,8 +112,11 @@ def test_the_example_batch_is_one():
     assert decode_properties(block) == {"u": "v", "KEYS": "K1", "WAIT": "true", "TAGS": "TagA"}
 
 
-def test_the_example_properties_are_some():
+def test_the_examples_are_what_the_pages_say_of_them():
     assert decode_properties(examples("properties")[0]) == {"TAGS": "TagA", "u": "v"}
+    times = Checkpoint(1795256157132, 1795256157132, 1795256156160)
+    assert decode_checkpoint(examples("checkpoint")[0]) == times
+    assert decode_host(examples("host")[0]) == "127.0.0.1:41911"
 
 
 def test_the_example_entries_are_some():
@@ -128,16 +133,6 @@ def test_the_example_entries_of_other_queues_are_some():
     assert other_queues.encode_batch_entry(entry) == batch
     found = other_queues.decode_extended_unit(unit)
     assert found == (2598919, 1795253569549, b"\xa0\x01")
-
-
-def test_the_example_checkpoint_is_one():
-    assert decode_checkpoint(examples("checkpoint")[0]) == Checkpoint(
-        1795256157132, 1795256157132, 1795256156160
-    )
-
-
-def test_the_example_host_is_one():
-    assert decode_host(examples("host")[0]) == "127.0.0.1:41911"
 
 
 def test_the_example_ids_are_some():
@@ -178,3 +173,34 @@ def test_the_example_of_the_missing_brokers_is_what_the_code_writes():
     (missing,) = decode_missing_brokers(example)
     assert encode_missing_brokers([missing]).decode() == example
     assert (missing.name, missing.queues) == ("broker-b", {"orders": 4})
+
+
+def test_the_example_of_our_checkpoint_is_what_it_says():
+    [block] = re.findall(r"```hex\n(.*?)```", page_text("store-directory"), flags=re.DOTALL)
+    content = bytes.fromhex("".join(line.split("  ")[0] for line in block.splitlines()))
+    progress = Progress(
+        1545, 515, 15, index_file=20261121093000123, index_count=31, log_ms=1795256157132
+    )
+    assert content == encode_progress(progress)
+    assert decode_progress(content) == progress
+
+
+def test_the_table_of_our_checkpoint_has_its_sizes_and_places():
+    section = page_text("store-directory").partition("## checkpoint.cometmq")[2]
+    rows = re.findall(r"\| (\w+) \| (\d+) \| (\d+) \|", section)
+    place = 0
+    for _, size, at in rows:
+        assert int(at) == place
+        place += int(size)
+    assert place == PROGRESS_SIZE
+    assert [name for name, _, _ in rows][2:] == list(Progress._fields)
+
+
+def test_the_end_of_a_log_file_is_as_the_page_says():
+    section = (
+        page_text("store-directory").partition("## Log files")[2].partition("## Queue files")[0]
+    )
+    sizes = [int(size) for size in re.findall(r"\| \w+ \| (\d+) \|", section)]
+    assert sum(sizes) == len(blank_tail(100)) == 8
+    assert blank_tail(100)[4:].hex() == "cbd43194"
+    assert "0xCBD43194" in section
