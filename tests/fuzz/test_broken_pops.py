@@ -10,8 +10,8 @@ from cometmq.codec.bodies.batch_ack import BatchAck, encode_batch_ack
 from cometmq.codec.record import decode_records
 from cometmq.model.codes import RequestCode, ResponseCode
 from tests.unit.broker.conftest import serve
-from tests.unit.broker.test_filters import config
 from tests.unit.broker.test_pop import ACK, CHANGE, POP, handles, names, pop, pop_fields, send
+from tests.unit.broker.test_pulls import config
 
 EVIL = [
     None, "", " ", "-1", "0", "999", "1e9", "٣", "9223372036854775807", "-9223372036854775808",

@@ -24,9 +24,8 @@ from cometmq.net.channels import Channels
 from cometmq.net.loop import loop_clock
 from cometmq.net.virtual_loop import VirtualLoop
 from cometmq.store.conf_file import ConfFile
-from tests.support.hand_clock import HandClock
 from tests.support.request_fields import short_fields
-from tests.unit.broker.parts_by_hand import load_tables, parts_by_hand
+from tests.unit.broker.parts_by_hand import tables_by_hand
 
 # The tests of the fast path. A broker without the compiled kernel has none (test_sends.py).
 collect_ignore = [] if KERNEL == "fast" else ["test_ack_intake.py", "test_pull_intake.py"]
@@ -145,10 +144,6 @@ async def served(tmp_path):
 @pytest.fixture
 async def tables(tmp_path: Path) -> AsyncIterator[Parts]:
     """Store and tables, with a topic of two queues and a group."""
-    with parts_by_hand(tmp_path, HandClock()) as parts:
-        load_tables(parts)
-        parts.topics.put(TopicConfig("orders", 2, 2))
+    async with tables_by_hand(tmp_path, TopicConfig("orders", 2, 2)) as parts:
         parts.groups.put(GroupConfig("g"))
         yield parts
-        for table in (parts.topics, parts.groups, parts.offsets, parts.locks):
-            await table.close()

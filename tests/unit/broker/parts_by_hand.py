@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from cometmq.broker.tables.saving import saved
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.message_id import UniqueIds
 from cometmq.model.settings import SettingsInForce
+from cometmq.model.topic import TopicConfig
 from cometmq.net.channels import Channels
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.message_store import MessageStore
@@ -112,6 +113,20 @@ def load_tables(parts: Parts) -> None:
     for table in (parts.topics, parts.groups, parts.offsets, parts.locks):
         table.load()
     follow_deletions(parts, ())
+
+
+@asynccontextmanager
+async def tables_by_hand(
+    folder: Path, *topics: TopicConfig, **settings: object
+) -> AsyncIterator[Parts]:
+    """Parts by hand whose tables are loaded, with these topics; all of it is closed in the end."""
+    with parts_by_hand(folder, HandClock(), **settings) as parts:
+        load_tables(parts)
+        for topic in topics:
+            parts.topics.put(topic)
+        yield parts
+        for table in (parts.topics, parts.groups, parts.offsets, parts.locks):
+            await table.close()
 
 
 def unique_ids(clock: HandClock) -> UniqueIds:

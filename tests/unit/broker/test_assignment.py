@@ -22,7 +22,6 @@ from cometmq.model.queue import MessageQueue
 from cometmq.model.shares import allocate_for_pop
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps
-from tests.support.hand_clock import HandClock
 from tests.support.steps import run
 from tests.unit.broker.conftest import serve
 from tests.unit.broker.member import beat_of, wishes
@@ -112,7 +111,9 @@ async def test_all_modes_are_given_to_who_copies_them(served):
     }  # fmt: skip
 
 
-async def test_a_route_is_believed_for_a_while_and_own_queues_are_given_without_one(tmp_path):
+async def test_a_route_is_believed_for_a_while_and_own_queues_are_given_without_one(
+    tmp_path, clock
+):
     asked: list[str] = []
     routes = [QUEUES[:3], QUEUES[:2], None]
 
@@ -121,7 +122,6 @@ async def test_a_route_is_believed_for_a_while_and_own_queues_are_given_without_
         yield from ()
         return routes[len(asked) - 1]
 
-    clock = HandClock()
     with parts_by_hand(tmp_path, clock) as parts:
         load_tables(parts)
         await parts.topics.put(TopicConfig("Orders", 1, 1))

@@ -114,15 +114,18 @@ class Books:
                 if body.offsets and body.start_offset >= self.said:
                     self.said = body.offsets[-1] + 1
             else:
-                key = (
-                    body.topic,
-                    body.group,
-                    body.queue_id,
-                    body.start_offset,
-                    body.pop_time_ms,
-                )
                 point = CheckPoint(body, 0)
-                self.machine.acknowledge(key, point.offsets_of(bits))
+                self.machine.acknowledge(point.key, point.offsets_of(bits))
+
+    def truncate(self, count: int, messages: int) -> None:
+        """The log ends behind so many records now, the queue behind so many messages."""
+        del self.records[count:]
+        self.flushed = min(self.flushed, count * RECORD)
+        self.start_at = min(self.start_at, count)
+        anew = self.machine.truncated(count * RECORD, lambda _topic, _queue: messages)
+        self.machine.forget_places(0, count)
+        for point in anew:
+            self.machine.rewritten(point, self.write("ck", point.body, point.acknowledged))
 
 
 @pytest.fixture
@@ -498,3 +501,89 @@ class AnyOrder(RuleBasedStateMachine):
 
 TestAnyOrder = AnyOrder.TestCase
 TestAnyOrder.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+def test_work_is_told_once_until_somebody_looks():
+    """Two machines do it: each looks when it takes a step, and whichever did not is still woken."""
+    books = Books()
+    told: list[int] = []
+    books.machine.on_work = lambda: told.append(books.now)
+    point = books.pop(0, 3)
+    books.machine.acknowledge(point.key, [0])
+    assert len(told) == 1
+    books.machine.look()
+    assert len(told) == 1
+    books.machine.acknowledge(point.key, [1])
+    books.machine.acknowledge(point.key, [2])
+    assert len(told) == 2
+    books.machine.look()
+    books.machine.acknowledge(point.key, [2])  # It is done with: nothing to do.
+    assert len(told) == 2
+    books.pop(3, 1)
+    assert len(told) == 3
+
+
+def test_a_check_point_behind_a_new_end_of_the_log_is_on_record_again(books):
+    first, second = books.pop(0, 2), books.pop(2, 2)
+    books.machine.acknowledge(second.key, [2])
+    books.truncate(1, messages=10)
+    assert [(kind, body.start_offset) for kind, body, _ in books.records] == [
+        ("ck", 0),
+        ("ck", 2),
+    ]
+    books.flush()
+    books.say()
+    assert (books.said, books.start_at) == (2, 0), "the second is said when it is done with"
+    books.machine.acknowledge(second.key, [3])
+    books.put_on_record()
+    books.say()
+    assert books.said == 4
+    books.restart()
+    assert books.machine[first.key].left() == (0, 1)
+    assert second.key not in books.machine
+
+
+def test_messages_behind_a_new_end_of_the_log_are_handed_out_no_more(books):
+    first, second = books.pop(0, 2), books.pop(2, 2)
+    books.truncate(2, messages=1)
+    assert first.left() == (0,)
+    assert second.state is PointState.DONE
+    assert books.next_offset() == 0, "both went beyond what is left"
+    books.now += 5_000
+    assert books.hand_on() == [0]
+
+
+def test_an_acknowledgement_behind_a_new_end_of_the_log_holds_and_is_on_record_again(books):
+    point = books.pop(0, 3)
+    books.machine.acknowledge(point.key, [0])
+    books.put_on_record()
+    books.truncate(1, messages=10)
+    assert point.left() == (1, 2)
+    books.restart()
+    assert books.machine[point.key].left() == (1, 2)
+
+
+def test_what_was_handed_on_behind_a_new_end_of_the_log_is_handed_on_again(books):
+    point = books.pop(0, 3)
+    books.machine.acknowledge(point.key, [1])
+    books.now += 2_000
+    assert books.hand_on() == [0, 2]
+    assert point.state is PointState.DONE
+    books.truncate(1, messages=10)
+    assert (point.state, point.left()) == (PointState.OPEN, (0, 2))
+    assert books.hand_on() == [0, 2]
+    assert point.state is PointState.DONE
+    books.flush()
+    books.say()
+    assert (books.said, books.start_at) == (3, len(books.records))
+
+
+def test_what_was_handed_on_before_a_new_end_of_the_log_stays_so(books):
+    point = books.pop(0, 2)
+    books.now += 2_000
+    assert books.hand_on() == [0, 1]
+    later = books.pop(2, 1)
+    books.truncate(2, messages=10)
+    assert point.state is PointState.DONE
+    assert later.left() == (2,)
+    assert books.hand_on() == []

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from cometmq.broker.send.fast_failure import ColdReads
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.cold_readers import GROUPS_MAX, ColdReaders
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import RequestError
+from cometmq.model.errors import ConnectionLost, RequestError
+from cometmq.steps.on_loop import LoopWorld, Machines
+from cometmq.store.reader import GetResult, GetStatus
 from cometmq.store.real_disk import RealDisk
 from tests.support.hand_clock import HandClock
+from tests.support.hand_world import HandWorld
 from tests.unit.broker.billing import pull_fields, send
 from tests.unit.broker.conftest import serve
+from tests.unit.broker.list_caller import ListCaller
 
 LIMITED = BrokerSettings(is_cold_limited=True, cold_group_max=1_000, cold_max=3_000)
 
@@ -27,8 +34,7 @@ def is_held_back(cold: ColdReaders, group: str) -> bool:
     return True
 
 
-def test_a_group_beyond_its_bytes_waits_for_the_next_5_seconds():
-    clock = HandClock()
+def test_a_group_beyond_its_bytes_waits_for_the_next_5_seconds(clock):
     cold = ColdReaders(LIMITED, clock)
     cold.check("slow")
     cold.add("slow", 999)
@@ -126,3 +132,42 @@ async def test_thresholds_that_are_none_are_refused_and_nothing_changes(served, 
     assert refused.code in (ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR)
     assert json.loads((await served.ask(2003)).body)["configTable"] == {}
     assert (await served.ask(2002, body=b"\xff\xfe")).code == ResponseCode.INVALID_PARAMETER
+
+
+FOUND = GetResult(GetStatus.FOUND, 1, 0, 1)
+
+
+@pytest.mark.parametrize(("seconds", "is_on", "is_refused"), [
+    (4.9, True, False), (5.0, True, True), (60, False, False),
+])  # fmt: skip
+async def test_the_time_before_the_pool_counts(seconds, is_on, is_refused):
+    clock, may_go = HandClock(), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        reads = ColdReads(clock, BrokerSettings(is_fast_failure=is_on))
+        pool.submit(may_go.wait)
+        steps = reads.read(lambda: FOUND, ListCaller())
+        waiting = Machines(LoopWorld(pool), "reads").run(steps)
+        clock.turn(seconds)
+        may_go.set()
+        if is_refused:
+            with pytest.raises(RequestError, match="start flow control") as refused:
+                await waiting
+            assert refused.value.code == ResponseCode.SYSTEM_BUSY
+        else:
+            assert await waiting is FOUND
+
+
+def test_nothing_is_read_for_who_went_away_meanwhile():
+    reads, caller, read = ColdReads(HandClock(), BrokerSettings()), ListCaller(), []
+
+    def cold() -> GetResult:
+        read.append(1)
+        return FOUND
+
+    world = HandWorld()
+    outcome = world.begin(reads.read(cold, caller))
+    caller.is_gone = True
+    world.settle()
+    with pytest.raises(ConnectionLost):
+        outcome.get()
+    assert read == []

@@ -26,7 +26,6 @@ from cometmq.codec.record import decode_records
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.group import GroupConfig
 from cometmq.model.queue import MessageQueue
-from tests.support.hand_clock import HandClock
 from tests.unit.broker.conftest import eventually
 from tests.unit.broker.test_own_messages import half
 from tests.unit.broker.waiting import SCHEDULE, by_hand, delivered, lying_in, send, stays_empty
@@ -80,8 +79,7 @@ async def popped(served, count: int, **more) -> list[bytes]:
 
 
 @pytest.fixture
-async def served(tmp_path):
-    clock = HandClock()
+async def served(tmp_path, clock):
     async with by_hand(tmp_path, clock) as served:
         served.clock = clock
         await make(served)
@@ -95,8 +93,9 @@ async def send_some(served, *bodies: bytes) -> None:
 
 
 @pytest.mark.parametrize("is_v2", [False, True])
-async def test_a_topic_made_again_gives_a_pop_group_nothing_of_the_old_one(tmp_path, is_v2):
-    clock = HandClock()
+async def test_a_topic_made_again_gives_a_pop_group_nothing_of_the_old_one(
+    tmp_path, is_v2, clock
+):
     async with by_hand(tmp_path, clock, is_retry_topic_v2=is_v2) as served:
         await make(served)
         await send_some(served, b"old", b"older")
@@ -122,12 +121,8 @@ async def test_a_topic_made_again_soon_after_a_pop_gives_each_new_message_at_onc
     await send_some(served, b"1", b"2", b"3")
     assert sorted(await popped(served, 3)) == [b"1", b"2", b"3"]
     served.clock.turn(60)
-    again = await popped(served, 3)
-    assert sorted(again) == [
-        b"1",
-        b"2",
-        b"3",
-    ]  # Its own check points end, not those of the old.
+    # Its own check points end, not those of the old.
+    assert sorted(await popped(served, 3)) == [b"1", b"2", b"3"]
 
 
 async def test_an_old_handle_of_a_pop_in_order_moves_nobody_in_the_new_topic(served):
@@ -150,9 +145,8 @@ async def test_an_old_handle_of_a_pop_in_order_moves_nobody_in_the_new_topic(ser
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["", "restarted"])
 @pytest.mark.parametrize("kind", ["level", "time", "retry", "half"])
 async def test_what_waited_for_a_dead_topic_does_not_come_into_its_namesake(
-    tmp_path, kind, is_restarted
+    clock, tmp_path, kind, is_restarted
 ):
-    clock = HandClock()
     deliver = str(clock.now_ms() + 30_000)
     properties = {"level": {"DELAY": "4"}, "time": {"TIMER_DELIVER_MS": deliver}}.get(kind, {})
     end = None
@@ -206,8 +200,7 @@ async def test_a_new_topics_own_messages_wait_and_come(served):
     assert [each.body for each in await delivered(served, 1, TOPIC)] == [b"new"]
 
 
-async def test_a_deletion_is_forgotten_where_the_log_lost_its_tail(tmp_path):
-    clock = HandClock()
+async def test_a_deletion_is_forgotten_where_the_log_lost_its_tail(tmp_path, clock):
     async with by_hand(tmp_path, clock) as served:
         served.broker._topics.deleted.note(TOPIC, 1 << 40, clock.now_ms())
     async with by_hand(tmp_path, clock) as served:
@@ -244,22 +237,17 @@ async def test_an_offset_of_the_old_topic_is_not_committed_beyond_the_end_of_the
 @pytest.mark.parametrize("is_notification", [False, True], ids=["pop", "notification"])
 @pytest.mark.parametrize("is_group", [False, True], ids=["topic", "group"])
 async def test_what_waits_for_something_to_pop_is_refused_when_that_is_deleted(
-    tmp_path, is_notification, is_group
+    clock, tmp_path, is_notification, is_group
 ):
-    clock = HandClock()
     async with by_hand(tmp_path, clock, is_group_auto_created=False) as served:
         await make(served)
         await served.broker._groups.put(GroupConfig(GROUP))
-        code, request = (
-            RequestCode.POP_MESSAGE,
-            encode_fields(
-                PopRequest(GROUP, TOPIC, -1, 32, 10_000, 15_000, clock.now_ms(), FROM_MIN)
-            ),
-        )
+        pop = PopRequest(GROUP, TOPIC, -1, 32, 10_000, 15_000, clock.now_ms(), FROM_MIN)
+        code, fields = RequestCode.POP_MESSAGE, encode_fields(pop)
         if is_notification:
-            request = encode_fields(NotificationRequest(GROUP, TOPIC, -1, 15_000))
+            fields = encode_fields(NotificationRequest(GROUP, TOPIC, -1, 15_000))
             code = RequestCode.NOTIFICATION
-        asked = asyncio.ensure_future(served.ask(code, request))
+        asked = asyncio.ensure_future(served.ask(code, fields))
         (waiting,) = [
             each._waiting
             for each in served.broker.role.features

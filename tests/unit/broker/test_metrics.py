@@ -250,22 +250,20 @@ async def test_a_broker_shows_what_it_did_as_prometheus_reads_it(tmp_path):
         assert len(series(text)["rocketmq_storage_message_reserve_time_milliseconds"]) == 1
 
 
-async def test_every_metric_has_a_source(tmp_path):
-    async with serve(tmp_path) as served:
-        assert served.feature("health")._page._sources.keys() == METRICS.keys()
+async def test_every_metric_has_a_source(served):
+    assert served.feature("health")._page._sources.keys() == METRICS.keys()
 
 
-async def test_health_is_said_in_words(tmp_path):
-    async with serve(tmp_path) as served:
-        status, text = await get(served, "/healthz")
-        assert (status, text.startswith("ok: broker broker-a has run for ")) == (200, True)
-        assert await get(served, "/readyz") == (
-            200, "ready: ASYNC_MASTER, recovered, registered, its log accepts messages\n",
-        )  # fmt: skip
-        served.broker._store.refuse_for_now("the disk is full")
-        status, text = await get(served, "/readyz")
-        assert (status, "the disk is full" in text) == (503, True)
-        assert (await get(served, "/healthz"))[0] == 200
+async def test_health_is_said_in_words(served):
+    status, text = await get(served, "/healthz")
+    assert (status, text.startswith("ok: broker broker-a has run for ")) == (200, True)
+    assert await get(served, "/readyz") == (
+        200, "ready: ASYNC_MASTER, recovered, registered, its log accepts messages\n",
+    )  # fmt: skip
+    served.broker._store.refuse_for_now("the disk is full")
+    status, text = await get(served, "/readyz")
+    assert (status, "the disk is full" in text) == (503, True)
+    assert (await get(served, "/healthz"))[0] == 200
 
 
 async def test_a_broker_that_no_nameserver_knows_is_not_ready(tmp_path):

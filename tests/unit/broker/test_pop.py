@@ -188,11 +188,15 @@ async def test_a_message_is_hidden_for_longer_or_shorter(served):
     assert int(sooner.fields["popTime"]) >= int(first.fields["popTime"])
     assert (await pop(served, pollTime=HIDDEN_MS)).code == ResponseCode.POLLING_TIMEOUT
     # The first handle is of no use any more, and the new one acknowledges.
-    handle = Receipt(
-        0, int(later.fields["popTime"]), 60_000, int(later.fields["reviveQid"]), "0", "broker-a", 0, 0
-    )  # fmt: skip
-    await served.ask(ACK, names(str(handle)))
+    await served.ask(ACK, names(new_handle(later)))
     assert len(served_check_points(served)) == 1  # The short one's.
+
+
+def new_handle(changed) -> str:
+    """The handle of the first message after its invisible time became 60 s."""
+    of = changed.fields
+    pop_time, revive = int(of["popTime"]), int(of["reviveQid"])
+    return str(Receipt(0, pop_time, 60_000, revive, "0", "broker-a", 0, 0))
 
 
 def served_check_points(served):
@@ -314,9 +318,8 @@ async def test_a_handle_that_a_change_of_time_replaced_is_refused(served, count)
     await send(served, *[b"%d" % number for number in range(count)])
     old, *_ = handles(await pop(served))
     changed = await served.ask(CHANGE, names(old, invisibleTime=60_000))
-    revive = int(changed.fields["reviveQid"])
-    new = Receipt(0, int(changed.fields["popTime"]), 60_000, revive, "0", "broker-a", 0, 0)
-    pop_time = int(old.split(" ")[1])
+    new = new_handle(changed)
+    revive, pop_time = int(changed.fields["reviveQid"]), int(old.split(" ")[1])
     ack = BatchAck("g", "Orders", "0", 0, 0, revive, pop_time, 60_000, tuple(range(count)))
     refused = [
         await served.ask(ACK, names(old)),
@@ -331,7 +334,7 @@ async def test_a_handle_that_a_change_of_time_replaced_is_refused(served, count)
     # The others of the batch are done with, the one with the new handle is not.
     assert [point.body.offsets for point in served_check_points(served).points()] == [(0,)]
     for _ in range(2):  # As an acknowledgement whose answer was lost, and is sent again.
-        await served.done(ACK, names(str(new)))
+        await served.done(ACK, names(new))
     assert len(served_check_points(served)) == 0
     # Nothing remembers it any more.
     await served.done(ACK, names(old))
@@ -343,14 +346,7 @@ async def test_each_change_of_time_replaces_the_handle_before(served):
     given = [handles(await pop(served))[0]]
     for _ in range(2):
         changed = await served.ask(CHANGE, names(given[-1], invisibleTime=60_000))
-        of = changed.fields
-        given.append(
-            str(
-                Receipt(
-                    0, int(of["popTime"]), 60_000, int(of["reviveQid"]), "0", "broker-a", 0, 0
-                )
-            )
-        )
+        given.append(new_handle(changed))
     codes = [(await served.ask(ACK, names(each))).code for each in given]
     assert codes == [ResponseCode.MESSAGE_ILLEGAL] * 2 + [ResponseCode.SUCCESS]
 
@@ -431,3 +427,45 @@ async def test_retry_topics_of_the_second_form(tmp_path):
         (handle,) = handles(again)
         assert handle.split(" ")[4] == "2"
         await served.done(ACK, names(handle))
+
+
+async def test_a_queue_in_order_is_closed_until_its_messages_are_acknowledged(served):
+    await send(served, b"1", b"2", b"3")
+    first = await pop(served, order="true", maxMsgNums=2)
+    assert bodies(first) == [b"1", b"2"]
+    assert first.fields["reviveQid"] == "999"
+    assert (await pop(served, order="true")).code == ResponseCode.POLLING_TIMEOUT
+    one, two = handles(first)
+    await served.ask(ACK, names(one))
+    assert (await pop(served, order="true")).code == ResponseCode.POLLING_TIMEOUT
+    waiting = await served.begin(POP, pop_fields(order="true", pollTime=20_000))
+    await asyncio.sleep(0.05)
+    await served.ask(ACK, names(two))
+    assert bodies(await waiting) == [b"3"]
+
+
+async def test_what_is_not_acknowledged_in_order_comes_again_with_its_count(tmp_path):
+    async with serve(tmp_path) as served:
+        await send(served, b"1", b"2")
+        first = await pop(served, order="true", invisibleTime=HIDDEN_OVER_A_RESTART_MS)
+        await served.ask(ACK, names(handles(first)[0]))
+    async with serve(tmp_path) as served:
+        assert (await pop(served, order="true")).code == ResponseCode.POLLING_TIMEOUT
+        again = await pop(served, order="true", pollTime=30_000)
+        assert bodies(again) == [b"2"]
+        assert again.fields["orderCountInfo"] == "0 qo0%1 1;0 0 1"
+
+
+async def test_an_attempt_whose_answer_was_lost_gets_the_same_messages(served):
+    await send(served, b"1")
+    await pop(served, order="true", attemptId="a")
+    again = await pop(served, order="true", attemptId="a")
+    assert bodies(again) == [b"1"]
+    assert again.fields["orderCountInfo"] == "0 0 0"
+
+
+async def test_a_message_in_order_may_come_again_sooner(served):
+    await send(served, b"1")
+    (handle,) = handles(await pop(served, order="true"))
+    await served.ask(CHANGE, names(handle, invisibleTime=100))
+    assert bodies(await pop(served, order="true", pollTime=30_000)) == [b"1"]

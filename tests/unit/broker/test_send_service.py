@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -9,21 +10,27 @@ from typing import Any
 
 import pytest
 
+from cometmq.broker.counters.counters import Counters
 from cometmq.broker.inner.puts import in_parts
 from cometmq.broker.parts import Parts
+from cometmq.broker.send.requests.answers import as_late
 from cometmq.broker.send.sends import Sends
 from cometmq.broker.settings.store_keys import FlushDiskType
+from cometmq.broker.tables.lanes import Lane, Lanes
 from cometmq.broker.tables.saving import saved
 from cometmq.codec.batch import encode_batch
 from cometmq.codec.headers.send import SendRequestV2
 from cometmq.codec.properties import encode_properties
+from cometmq.kernel import SendBatch, encode_answers, take_sends
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RecordIllegal, RequestError, StoreError, StoreFull
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Done, called_back
+from cometmq.store.batch import Columns
 from cometmq.store.positions import Durability
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import bodies_of, flush
+from tests.support.send_frames import Sent, frame_of
+from tests.support.store_puts import bodies_of, flush, store_with
 from tests.unit.broker.parts_by_hand import HOST, load_tables, parts_by_hand, unique_ids
 
 
@@ -240,3 +247,83 @@ def test_parts_are_in_order_and_only_the_illegal_ones_carry_an_error(bad):
     assert [
         place[0] for _, outcome in parts if isinstance(outcome, list) for place in outcome
     ] == [item for item in range(8) if item not in bad]
+
+
+@pytest.mark.parametrize(
+    ("durability", "code"),
+    [
+        (Durability.DISK_LATE, ResponseCode.FLUSH_DISK_TIMEOUT),
+        (Durability.REPLICA_LATE, ResponseCode.FLUSH_SLAVE_TIMEOUT),
+        (Durability.NO_REPLICA, ResponseCode.SLAVE_NOT_AVAILABLE),
+    ],
+)
+def test_the_code_says_whose_fault_it_is(durability, code):
+    start = '{"code":0,"extFields":{"queueId":"3","msgId":"7F000001'
+    late = as_late([(17, start, "KEY"), (18, None, "ONEWAY")], durability)
+    assert late[1] == (18, None, "ONEWAY")
+    frame = encode_answers(late, [(5, 900, 100), (6, 1_000, 100)])
+    header = json.loads(frame[8:])
+    assert (header["code"], header["opaque"]) == (code, 17)
+    assert header["extFields"]["queueOffset"] == "5"
+
+
+def open_all(lanes: Lanes, topics: list[str], queues: int) -> dict[tuple[str, int], Lane]:
+    return {
+        (topic, number): lanes.open(TopicConfig(topic), number, is_kept=True)
+        for topic in topics
+        for number in range(queues)
+    }
+
+
+def test_queues_of_a_topic_have_one_topic_block_and_queues_of_one_number_one_answer():
+    store, _, _ = store_with()
+    opened = open_all(
+        Lanes(store, region="r", is_trace_on=True, counters=Counters(HandClock())),
+        ["one", "two"],
+        2,
+    )
+    assert opened["one", 0].topic_block is opened["one", 1].topic_block
+    assert opened["one", 0].topic_block != opened["two", 0].topic_block
+    assert opened["one", 1].answer_start is opened["two", 1].answer_start
+    assert '"queueId":"1"' in opened["one", 1].answer_start
+    assert len({lane.queue for lane in opened.values()}) == len(opened)
+
+
+def test_a_forgotten_topic_gets_lanes_anew():
+    store, _, _ = store_with()
+    lanes = Lanes(store, region="r", is_trace_on=True, counters=Counters(HandClock()))
+    opened = open_all(lanes, ["one", "two"], 2)
+    lanes.forget("one")
+    assert lanes.open(TopicConfig("two"), 1, is_kept=True) is opened["two", 1]
+    assert lanes.open(TopicConfig("one"), 1, is_kept=True) is not opened["one", 1]
+
+
+@pytest.mark.compiled
+def test_sends_to_a_forgotten_topic_find_no_lane():
+    store, _, _ = store_with()
+    lanes = Lanes(store, region="r", is_trace_on=True, counters=Counters(HandClock()))
+    open_all(lanes, ["one", "two"], 2)
+    assert is_taken(lanes, "one")
+    lanes.forget("one")
+    assert (is_taken(lanes, "one"), is_taken(lanes, "two")) == (False, True)
+    open_all(lanes, ["one"], 2)
+    assert is_taken(lanes, "one")
+    lanes.forget_all()
+    assert not is_taken(lanes, "two")
+
+
+def is_taken(lanes: Lanes, topic: str) -> bool:
+    """Whether a plain send to a topic is taken as columns."""
+    fields = {
+        "a": "p",
+        "b": topic,
+        "e": "1",
+        "f": "0",
+        "g": "1",
+        "h": "0",
+        "i": "UNIQ_KEY\1A\2",
+    }
+    frame = frame_of(Sent(310, 0, 1, fields, b"x"), "json")
+    limits = 1 << 20, 1 << 24, 1 << 16, 9
+    batch: Columns = SendBatch(b"")
+    return take_sends(batch, frame, 0, 1, bytes(8), lanes.straight, limits) > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 
 import pytest
@@ -264,9 +265,9 @@ async def test_of_a_turn_of_many_connections_only_the_message_too_long_for_a_fil
 
 async def test_without_auto_creation_an_unknown_topic_is_named(tmp_path):
     async with serve(tmp_path, is_topic_auto_created=False) as served:
-        answer = await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields("Nobody"), b"b")
-    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
-    assert "Nobody" in (answer.remark or "")
+        send = RequestCode.SEND_MESSAGE_V2
+        fields = short_fields("Nobody")
+        await served.refused(ResponseCode.TOPIC_NOT_EXIST, "Nobody", send, fields, b"b")
 
 
 async def test_a_sent_message_survives_a_restart_with_its_topic(tmp_path):
@@ -306,7 +307,9 @@ async def test_with_synchronous_flush_nobody_reads_what_is_not_on_disk(tmp_path,
         assert len(decode_records(pulled.body)) == 10
 
 
-async def test_a_failed_flush_is_told_and_final(tmp_path, monkeypatch):
+@pytest.fixture
+async def unflushed(tmp_path, monkeypatch):
+    """A broker with synchronous flush, whose disk fails behind the first message."""
     async with serve(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as served:
         await served.send(b"0")
 
@@ -314,48 +317,39 @@ async def test_a_failed_flush_is_told_and_final(tmp_path, monkeypatch):
             raise OSError(5, "Input/output error")
 
         monkeypatch.setattr(served.broker._store, "flush_files", broken)
-        first = await served.ask(
-            RequestCode.SEND_MESSAGE_V2, short_fields(properties=PLAIN[0]), b"1"
-        )
-        assert first.code == ResponseCode.FLUSH_DISK_TIMEOUT
-        assert first.fields["msgId"]
-        assert first.fields["transactionId"] == KEY
-        second = await served.ask(
-            RequestCode.SEND_MESSAGE_V2, short_fields(properties=PLAIN[0]), b"2"
-        )
-        assert second.code == ResponseCode.SERVICE_NOT_AVAILABLE
-        assert second.remark
+        yield served
 
 
-async def test_a_batch_that_is_not_on_disk_is_answered_once_with_all_its_ids(
-    tmp_path, monkeypatch
-):
-    async with serve(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as served:
-        await served.send(b"0")
-
-        def broken(_upto):
-            raise OSError(5, "Input/output error")
-
-        monkeypatch.setattr(served.broker._store, "flush_files", broken)
-        fields = short_fields(properties=PLAIN[0], batch="true")
-        items = encode_batch([(0, b"1", b""), (0, b"2", b""), (0, b"3", b"")])
-        late = await served.ask(RequestCode.SEND_BATCH_MESSAGE, fields, items)
-        assert late.code == ResponseCode.FLUSH_DISK_TIMEOUT
-        assert len({*late.fields["msgId"].split(",")}) == 3
-        assert late.fields["transactionId"] == KEY
+async def test_a_failed_flush_is_told_and_final(unflushed):
+    fields = short_fields(properties=PLAIN[0])
+    first = await unflushed.ask(RequestCode.SEND_MESSAGE_V2, fields, b"1")
+    assert first.code == ResponseCode.FLUSH_DISK_TIMEOUT
+    assert first.fields["msgId"]
+    assert first.fields["transactionId"] == KEY
+    second = await unflushed.ask(RequestCode.SEND_MESSAGE_V2, fields, b"2")
+    assert second.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert second.remark
 
 
-async def test_no_send_to_a_new_topic_is_answered_before_the_topic_is_on_disk(tmp_path):
-    async with serve(tmp_path) as served:
-        virtual_loop().executor_seconds = 1.0  # So long a file takes.
-        send = 310, short_fields("New", properties=PLAIN[0]), b"x"
-        sends = [await served.begin(*send) for _ in range(3)]
-        looked = {"topic": "New", "queueId": "0"}
-        await served.ask(RequestCode.GET_MAX_OFFSET, looked)  # The sends have been read by now.
-        sends.append(await served.begin(*send))
-        await served.ask(RequestCode.GET_MAX_OFFSET, looked)
-        assert not any(send.done() for send in sends)
-        answers = await asyncio.gather(*sends)
+async def test_a_batch_that_is_not_on_disk_is_answered_once_with_all_its_ids(unflushed):
+    fields = short_fields(properties=PLAIN[0], batch="true")
+    items = encode_batch([(0, b"1", b""), (0, b"2", b""), (0, b"3", b"")])
+    late = await unflushed.ask(RequestCode.SEND_BATCH_MESSAGE, fields, items)
+    assert late.code == ResponseCode.FLUSH_DISK_TIMEOUT
+    assert len({*late.fields["msgId"].split(",")}) == 3
+    assert late.fields["transactionId"] == KEY
+
+
+async def test_no_send_to_a_new_topic_is_answered_before_the_topic_is_on_disk(served):
+    virtual_loop().executor_seconds = 1.0  # So long a file takes.
+    send = 310, short_fields("New", properties=PLAIN[0]), b"x"
+    sends = [await served.begin(*send) for _ in range(3)]
+    looked = {"topic": "New", "queueId": "0"}
+    await served.ask(RequestCode.GET_MAX_OFFSET, looked)  # The sends have been read by now.
+    sends.append(await served.begin(*send))
+    await served.ask(RequestCode.GET_MAX_OFFSET, looked)
+    assert not any(send.done() for send in sends)
+    answers = await asyncio.gather(*sends)
     assert [answer.fields["queueOffset"] for answer in answers] == ["0", "1", "2", "3"]
 
 
@@ -384,3 +378,20 @@ def test_a_large_batch_is_stored_in_pieces_however_its_header_says_that_it_is_on
     for code, name in ((310, "m"), (10, "batch")):
         assert is_big((code, 0, 1, 0, 0, None, {name: said}, body, 0))
         assert not is_big((code, 0, 1, 0, 0, None, {name: "false"}, body, 0))
+
+
+async def test_files_of_a_broker_could_be_read_by_each_local_user(tmp_path):
+    before = os.umask(0)
+    try:
+        async with serve(tmp_path / "store") as served:
+            for properties in (
+                {"UNIQ_KEY": KEY, "KEYS": "k"},
+                {"UNIQ_KEY": KEY, "TIMER_DELAY_MS": "600000"},
+            ):
+                fields = short_fields(properties=properties)
+                await served.ask(RequestCode.SEND_MESSAGE_V2, fields, b"b")
+    finally:
+        os.umask(before)
+    made = [tmp_path / "store", *(tmp_path / "store").rglob("*")]
+    assert len(made) > 15
+    assert not [str(each) for each in made if each.stat().st_mode & 0o077]

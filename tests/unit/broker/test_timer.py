@@ -1,20 +1,43 @@
-"""A message for a time comes at its millisecond, whatever happens to the broker meanwhile."""
+"""A message for a time comes at its millisecond, whatever happens to the broker meanwhile.
+
+Those that wait are counted by topic, in Java's files: timermetrics and transactionMetrics.
+"""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from cometmq.codec.bodies.delay_offset import decode_delay_offsets
+from cometmq.codec.bodies.waiting_counts import (
+    TIMER,
+    TRANSACTION,
+    WaitingTable,
+    decode_waiting,
+    encode_waiting,
+)
+from cometmq.codec.queue_entry import decode_entry
 from cometmq.codec.recall_handle import decode_recall_handle
 from cometmq.codec.timer_files import decode_check
 from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.data_version import DataVersion
+from cometmq.model.errors import CodecError, StoreFull
 from cometmq.model.topic import TopicConfig
 from tests.support.hand_clock import HandClock
-from tests.unit.broker.conftest import eventually, put_as_broker
-from tests.unit.broker.waiting import by_hand, delivered, lying_in, send, stays_empty
+from tests.unit.broker.conftest import eventually, put_as_broker, serve
+from tests.unit.broker.test_transactions import COMMIT, ROLLBACK, end, send_half
+from tests.unit.broker.waiting import (
+    SCHEDULE,
+    by_hand,
+    delivered,
+    lying_in,
+    send,
+    stays_empty,
+)
 
-TIMER = "rmq_sys_wheel_timer"
+WHEEL = "rmq_sys_wheel_timer"
 START = 1_700_000_000_000
 KEY = "7F0000010000000118B4AAC200000001"
 
@@ -48,7 +71,7 @@ async def test_it_comes_at_its_millisecond_and_not_before(timed, how):
     answer = await send(served, b"later", {**properties, "UNIQ_KEY": KEY}, queue_id=1)
     assert answer.code == ResponseCode.SUCCESS
     assert answer.fields["queueId"] == "1"
-    (waiting,) = await lying_in(served, TIMER)
+    (waiting,) = await lying_in(served, WHEEL)
     assert waiting.properties().items() >= {
         ("TIMER_OUT_MS", str(START + out_ms)), ("REAL_TOPIC", "Orders"), ("REAL_QID", "1"),
     }  # fmt: skip
@@ -197,7 +220,7 @@ async def test_what_clients_once_put_into_the_timers_topic_harms_nobody(timed):
         {"TIMER_OUT_MS": "x"}, {"TIMER_OUT_MS": "1", "REAL_TOPIC": "../x", "REAL_QID": "0"},
         {"TIMER_OUT_MS": "1", "REAL_TOPIC": "Orders", "REAL_QID": "-1"}, {"k": "v"},
     ):  # fmt: skip
-        put_as_broker(served, TIMER, b"bad", properties)
+        put_as_broker(served, WHEEL, b"bad", properties)
     await send(served, b"good", {"TIMER_DELAY_SEC": "1"})
     await in_wheel(served, 5)
     clock.turn(1)
@@ -228,7 +251,173 @@ async def test_a_topic_that_is_there_gets_its_messages_whatever_its_name(timed):
     served, _ = timed
     await served.broker._topics.put(TopicConfig("%RETRY%group+topic", 1, 1))
     properties = {"TIMER_OUT_MS": "1", "REAL_TOPIC": "%RETRY%group+topic", "REAL_QID": "0"}
-    put_as_broker(served, TIMER, b"pop", properties)
+    put_as_broker(served, WHEEL, b"pop", properties)
     store = served.broker._store
     queue = await eventually(lambda: store.queue("%RETRY%group+topic", 0))
     assert len(store.entries(queue, 0, 9)) == 1
+
+
+async def test_it_waits_where_java_lets_it_wait(tmp_path, clock):
+    async with by_hand(tmp_path, clock) as served:
+        answer = await send(served, b"b", {"DELAY": "3", "UNIQ_KEY": KEY}, queue_id=2)
+        assert answer.code == ResponseCode.SUCCESS
+        assert (answer.fields["queueId"], answer.fields["queueOffset"]) == ("2", "0")
+        queue = served.broker._store.queue(SCHEDULE, 2)
+        (entry,) = served.broker._store.entries(queue, 0, 10)
+        assert entry.tags_code == clock.now_ms() + 10_000
+        (record,) = await lying_in(served, SCHEDULE, 2)
+    assert record.properties().items() >= {
+        ("DELAY", "3"), ("REAL_TOPIC", "Orders"), ("REAL_QID", "2"), ("UNIQ_KEY", KEY),
+    }  # fmt: skip
+
+
+async def test_it_comes_when_it_is_due_and_not_before(tmp_path, clock):
+    async with by_hand(tmp_path, clock) as served:
+        await send(served, b"later", {"DELAY": "2", "TAGS": "t"}, flag="7", queue_id=1)
+        clock.turn(4.999)
+        assert await stays_empty(served, queue_id=1)
+        clock.turn(0.001)
+        (record,) = await delivered(served, 1, queue_id=1)
+        queue = served.broker._store.queue("Orders", 1)
+        (entry,) = served.broker._store.entries(queue, 0, 1)
+    assert (record.body, record.flag, record.born_timestamp) == (b"later", 7, 1_700_000_000_000)
+    assert record.properties()["DELAY"] == "2"  # Java's keeps it, too.
+    assert entry.tags_code == ord("t")
+
+
+async def test_levels_can_be_chosen_and_the_last_one_stands_for_all_beyond(tmp_path, clock):
+    async with by_hand(tmp_path, clock, delay_levels="1s 3s") as served:
+        await send(served, b"beyond", {"DELAY": "18"})
+        (record,) = await lying_in(served, SCHEDULE, 1)
+        assert record.properties()["DELAY"] == "2"
+        clock.turn(3)
+        assert [r.body for r in await delivered(served, 1)] == [b"beyond"]
+
+
+async def test_a_restart_goes_on_where_it_was(tmp_path, clock):
+    async with by_hand(tmp_path, clock) as served:
+        await send(served, b"first", {"DELAY": "1"})
+        await send(served, b"second", {"DELAY": "3"})
+        clock.turn(1)
+        await delivered(served, 1)
+    file = tmp_path / "config" / "delayOffset.json"
+    assert decode_delay_offsets(file.read_text()).offsets == {1: 1, 3: 0}
+    clock.turn(10)
+    async with by_hand(tmp_path, clock) as served:
+        found = await delivered(served, 2)
+        answer = await served.ask(RequestCode.GET_ALL_DELAY_OFFSET)
+    assert [record.body for record in found] == [b"first", b"second"]
+    assert decode_delay_offsets(answer.body).offsets == {1: 1, 3: 1}
+
+
+async def test_a_start_brings_back_an_offset_beyond_its_queue(tmp_path, clock):
+    async with by_hand(tmp_path, clock) as served:
+        await send(served, b"b", {"DELAY": "1"})
+    text = json.dumps({"dataVersion": {}, "offsetTable": {"1": 99, "7": 3}})
+    (tmp_path / "config" / "delayOffset.json").write_text(text)
+    async with by_hand(tmp_path, clock) as served:
+        await send(served, b"c", {"DELAY": "1"})
+        clock.turn(1)
+        assert [record.body for record in await delivered(served, 1)] == [b"c"]
+
+
+@pytest.mark.parametrize("error", [StoreFull("no room"), KeyError("a fault of ours")])
+async def test_a_delivery_that_fails_is_tried_again_and_harms_no_other_level(
+    tmp_path, error, clock
+):
+    async with by_hand(tmp_path, clock, delay_levels="1s 1s") as served:
+        await send(served, b"stuck", {"DELAY": "1"})
+        await send(served, b"other", {"DELAY": "2"}, topic="Others")
+        store, put_many = served.broker._store, served.broker._store.put_many
+        failed: list[int] = []
+
+        def refuse(puts):
+            if puts[0][2] == b"stuck" and not failed:
+                failed.append(1)
+                raise error
+            return put_many(puts)
+
+        store.put_many = refuse
+        clock.turn(1)
+        await delivered(served, 1, "Others")
+        assert failed
+        assert await stays_empty(served)
+        clock.turn(1)
+        assert [record.body for record in await delivered(served, 1)] == [b"stuck"]
+
+
+async def test_nobody_reaches_the_delay_queue_by_its_name(tmp_path):
+    async with by_hand(tmp_path, HandClock()) as served:
+        await send(served, b"b", {"DELAY": "3"})
+        answer = await send(served, b"b", topic=SCHEDULE, queue_id=2)
+    assert answer.code == ResponseCode.NO_PERMISSION
+
+
+def test_the_entry_has_room_for_a_time():
+    assert (
+        decode_entry(b"\0" * 12 + (1_700_000_010_000).to_bytes(8)).tags_code
+        == 1_700_000_010_000
+    )
+
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "format" / "waiting-counts.md"
+NOON = 1_700_000_000_000
+JAVAS = ROOT / "tests/golden/stores/clean/store/config/transactionMetrics"
+
+
+def test_the_page_shows_what_the_code_writes():
+    table = WaitingTable(DataVersion(NOON, 15), {"Orders": (3, NOON)})
+    assert f"    {encode_waiting(table, TRANSACTION)}\n" in PAGE.read_text()
+
+
+def test_what_java_wrote_comes_back_byte_for_byte():
+    text = JAVAS.read_text()
+    table = decode_waiting(text, TRANSACTION)
+    assert table.counts["GoldenTx"][0] == 3
+    assert encode_waiting(table, TRANSACTION) == text
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"timingCount":{"a":1}}'])
+def test_what_means_nothing_is_refused(text):
+    with pytest.raises(CodecError):
+        decode_waiting(text, TIMER)
+
+
+def counts(folder: Path, name: str, member: str) -> dict[str, int]:
+    told = json.loads((folder / "config" / name).read_text())[member]
+    return {topic: of["count"] for topic, of in told.items()}
+
+
+async def test_open_halves_are_counted(tmp_path):
+    async with serve(tmp_path) as served:
+        halves = [await send_half(served, number) for number in range(3)]
+        await end(served, halves[0], COMMIT)
+    assert counts(tmp_path, "transactionMetrics", TRANSACTION) == {"Paid": 2}
+    async with serve(tmp_path) as served:
+        await end(served, halves[1], COMMIT)
+        await end(served, halves[2], ROLLBACK)
+    assert counts(tmp_path, "transactionMetrics", TRANSACTION) == {"Paid": 0}
+
+
+async def test_timed_messages_are_counted_and_told(tmp_path):
+    clock = HandClock(START)
+
+    async def told(served) -> dict[str, int]:
+        body = (await served.ask(RequestCode.GET_TIMER_METRICS)).body
+        return {topic: of["count"] for topic, of in json.loads(body)[TIMER].items()}
+
+    async with by_hand(tmp_path, clock) as served:
+        assert await told(served) == {}
+        for delay_ms in ("3000", "5000"):
+            await send(served, b"later", {"TIMER_DELAY_MS": delay_ms})
+        await in_wheel(served, 2)
+        assert await told(served) == {"Orders": 2}
+        clock.turn(3)
+        await delivered(served, 1)
+        assert await told(served) == {"Orders": 1}
+    assert counts(tmp_path, "timermetrics", TIMER) == {"Orders": 1}
+    async with by_hand(tmp_path, clock) as served:
+        clock.turn(3)
+        await delivered(served, 2)
+        assert await told(served) == {"Orders": 0}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cometmq.broker.admin.lookup import MessageLookup
 from cometmq.broker.admin.offsets import NO_TIME_MS, CommittedOffsets, QueueOffsets
 from cometmq.broker.tables.offsets import BEYOND_MAX
 from cometmq.codec.headers.offset import (
@@ -12,10 +13,12 @@ from cometmq.codec.headers.offset import (
     SearchOffset,
     UpdateConsumerOffset,
 )
+from cometmq.codec.headers.query import ViewMessageRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.net.requests import any_topic
 from cometmq.store.real_disk import RealDisk
-from tests.support.store_puts import put
+from tests.support.store_puts import make_put, put
 
 
 @pytest.fixture
@@ -171,3 +174,16 @@ async def test_a_queue_that_was_never_written_is_empty(tables, bounds):
 async def test_another_boundary_is_refused(tables, bounds):
     with pytest.raises(RequestError, match="boundaryType MIDDLE"):
         tables.world.run(bounds.by_time(SearchOffset("orders", 0, 0, "middle")))
+
+
+@pytest.fixture
+def lookup(tables):
+    return MessageLookup(tables.store, unique_count=1)
+
+
+async def test_what_is_not_shown_yet_is_not_found(tables, lookup):
+    """Consumers do not see it either: a power cut may take it back."""
+    tables.store.put_many([make_put(tables.store)])
+    assert tables.store.max_offset > 0
+    with pytest.raises(RequestError, match="can not find message by the offset"):
+        tables.world.run(lookup.by_offset(ViewMessageRequest(0), any_topic))

@@ -89,9 +89,13 @@ def test_a_head_that_comes_before_what_another_level_sleeps_for_is_not_late():
     assert delays.orders() == [b"sooner", b"later"]
 
 
+@pytest.fixture
+def delays():
+    return Delays()
+
+
 @pytest.mark.parametrize("set_ms", [1_700_000, -3_600_000])
-def test_a_clock_that_is_set_is_noticed_within_a_second(set_ms):
-    delays = Delays()
+def test_a_clock_that_is_set_is_noticed_within_a_second(delays, set_ms):
     delays.send(b"b", 16)
     delays.broker.world.pass_time(100.05)
     delays.broker.clock._start_ms += set_ms  # The wall clock alone.
@@ -99,8 +103,7 @@ def test_a_clock_that_is_set_is_noticed_within_a_second(set_ms):
     assert delays.orders() == [b"b"]
 
 
-def test_many_that_are_due_at_once_come_in_their_order():
-    delays = Delays()
+def test_many_that_are_due_at_once_come_in_their_order(delays):
     bodies = [b"%d" % number for number in range(1100)]
     for body in bodies:
         delays.send(body, 1)
@@ -108,16 +111,14 @@ def test_many_that_are_due_at_once_come_in_their_order():
     assert delays.orders() == bodies
 
 
-def test_a_clock_that_was_set_back_keeps_nobody_waiting_longer_than_the_level():
-    delays = Delays()
+def test_a_clock_that_was_set_back_keeps_nobody_waiting_longer_than_the_level(delays):
     delays.send(b"b", 2)
     delays.broker.clock._start_ms -= 3_600_000  # The wall clock alone.
     delays.broker.world.pass_time(0.2)
     assert delays.orders() == [b"b"]
 
 
-def test_offsets_are_saved_when_the_delivery_is_on_the_device_and_not_before():
-    delays = Delays()
+def test_offsets_are_saved_when_the_delivery_is_on_the_device_and_not_before(delays):
     delays.send(b"b", 1)
     delays.broker.world.pass_time(1.1)
     delays.broker.world.is_flushed = None
@@ -129,8 +130,7 @@ def test_offsets_are_saved_when_the_delivery_is_on_the_device_and_not_before():
     assert delays.saved() == {1: 1}
 
 
-def test_a_flush_that_fails_saves_nothing_and_the_next_one_does():
-    delays = Delays()
+def test_a_flush_that_fails_saves_nothing_and_the_next_one_does(delays):
     delays.send(b"b", 1)
     delays.broker.world.pass_time(1.1)
     for is_flushed in (False, True):
@@ -139,8 +139,7 @@ def test_a_flush_that_fails_saves_nothing_and_the_next_one_does():
         assert delays.broker.disk.exists(FILE) is is_flushed
 
 
-def test_a_file_that_cannot_be_written_is_tried_again():
-    delays = Delays()
+def test_a_file_that_cannot_be_written_is_tried_again(delays):
     delays.send(b"b", 1)
     delays.broker.world.pass_time(1.1)
     delays.broker.disk.fail("open", code=errno.EMFILE)
@@ -150,8 +149,7 @@ def test_a_file_that_cannot_be_written_is_tried_again():
     assert delays.saved() == {1: 1}
 
 
-def test_a_delivery_that_fails_is_tried_again_and_harms_no_other_level(caplog):
-    delays = Delays()
+def test_a_delivery_that_fails_is_tried_again_and_harms_no_other_level(delays, caplog):
     delays.send(b"stuck", 1)
     delays.broker.world.pass_time(0.95)
     delays.broker.disk.fail("pwrite", code=errno.ENOSPC)
@@ -166,8 +164,7 @@ def test_a_delivery_that_fails_is_tried_again_and_harms_no_other_level(caplog):
 
 
 @pytest.mark.parametrize(("offset", "found"), [(99, 1), (-1, 0)])
-def test_an_offset_outside_of_its_queue_is_brought_back(offset, found):
-    delays = Delays()
+def test_an_offset_outside_of_its_queue_is_brought_back(delays, offset, found):
     delays.send(b"b", 1)
     delays.delivered.offsets[1] = offset
     delays.delivered.offsets[7] = 3
@@ -212,8 +209,7 @@ def truncated(delays: Delays, body: bytes, queue: tuple[str, int]) -> None:
     delays.broker.store.truncate(place)
 
 
-def test_what_was_delivered_behind_a_new_end_is_delivered_again():
-    delays = Delays()
+def test_what_was_delivered_behind_a_new_end_is_delivered_again(delays):
     for number in range(3):
         delays.send(b"%d" % number, 2)
         delays.broker.world.pass_time(6)
@@ -227,8 +223,7 @@ def test_what_was_delivered_behind_a_new_end_is_delivered_again():
     assert delays.orders() == [b"0", b"1", b"3"]
 
 
-def test_what_came_behind_a_new_end_never_comes_and_what_comes_then_does():
-    delays = Delays()
+def test_what_came_behind_a_new_end_never_comes_and_what_comes_then_does(delays):
     for body in (b"stays", b"goes", b"goes, too"):
         delays.send(body, 3)
     truncated(delays, b"goes", ("SCHEDULE_TOPIC_XXXX", 2))
@@ -238,8 +233,7 @@ def test_what_came_behind_a_new_end_never_comes_and_what_comes_then_does():
     assert delays.orders() == [b"stays", b"new"]
 
 
-def test_what_was_read_before_the_log_was_truncated_is_not_delivered():
-    delays = Delays()
+def test_what_was_read_before_the_log_was_truncated_is_not_delivered(delays):
     delays.send(b"stays", 1)
     delays.send(b"goes", 1)
     # The look has its work elsewhere when the end is taken back.

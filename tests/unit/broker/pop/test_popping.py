@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from random import Random
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,7 +16,7 @@ from cometmq.broker.pop.orders import Orders
 from cometmq.broker.pop.popping import NoticeResult, Popping, PopResult
 from cometmq.broker.pop.reading import PopReader
 from cometmq.broker.pop.revive import Revive
-from cometmq.broker.pop.waiting import PopLongPolls
+from cometmq.broker.pop.waiting import HeldPop, HeldState, PopLongPolls
 from cometmq.codec.headers.pop import (
     FROM_MAX,
     FROM_MIN,
@@ -24,7 +26,8 @@ from cometmq.codec.headers.pop import (
 )
 from cometmq.codec.record import decode_records
 from cometmq.model.codes import ResponseCode
-from cometmq.steps.steps import elsewhere
+from cometmq.model.errors import RequestError
+from cometmq.steps.steps import Done, Steps, called_back, elsewhere
 from cometmq.store.real_disk import RealDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import put
@@ -217,3 +220,268 @@ async def test_a_notification_waits_for_a_message_or_its_time(bench):
 
 
 # --- acknowledged, or not
+
+
+KEY = ("orders", "g")
+
+
+class Said(NamedTuple):
+    """What an attempt gives here."""
+
+    word: str
+
+
+FOUND, LATE = Said("found"), Said("late")
+
+
+class WaitBench:
+    """The machine, and pops whose attempts the test decides."""
+
+    def __init__(self, parts) -> None:
+        self.parts = parts
+        self.store, self.topics, self.world = parts.store, parts.topics, parts.world
+        self.clock: HandClock = parts.clock
+        self.polls = PopLongPolls(parts)
+        self.tried: list[ListCaller] = []
+        parts.store.on_arrival = parts.polls.arrived
+
+    def pop(
+        self,
+        gives: Callable[[], Any] = lambda: FOUND,
+        caller: ListCaller | None = None,
+        *,
+        queue_id: int = -1,
+        seconds: float = 20,
+        **more,
+    ) -> tuple[ListCaller, HeldPop]:
+        caller = caller or ListCaller()
+
+        def attempt() -> Any:
+            self.tried.append(caller)
+            return gives()
+
+        deadline = self.clock.monotonic() + seconds
+        held = HeldPop(KEY, queue_id, caller, deadline, attempt, lambda: LATE, **more)
+        return caller, held
+
+    def hold(self, *args, **more) -> ListCaller:
+        caller, held = self.pop(*args, **more)
+        assert self.polls.hold(held)
+        return caller
+
+    def arrive(self, queue_id: int = 0) -> None:
+        put(self.store, b"x", queue_id=queue_id)
+        self.world.settle()
+
+    def pass_time(self, seconds: float) -> None:
+        self.clock.turn(seconds)
+        self.polls.expire(self.clock.monotonic())
+        self.world.settle()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing counts in anybody's share any more."""
+        return not self.polls._bounds._of
+
+
+@pytest.fixture
+async def waits(tables) -> WaitBench:
+    return WaitBench(tables)
+
+
+async def test_an_arrival_is_noted_and_answers_in_the_next_turn(waits):
+    caller = waits.hold()
+    put(waits.store, b"x")
+    assert waits.tried == []
+    waits.world.settle()
+    assert caller.answers == [FOUND]
+    assert (len(waits.polls), waits.is_free) == (0, True)
+
+
+async def test_they_are_tried_in_their_order_until_one_finds_nothing(waits):
+    left = [FOUND]
+    callers = [waits.hold(lambda: left.pop() if left else None) for _ in range(3)]
+    waits.arrive()
+    assert waits.tried == callers[:2]
+    assert [caller.answers for caller in callers] == [[FOUND], [], []]
+    left += [FOUND, FOUND]
+    waits.arrive()
+    assert waits.tried[2:] == callers[1:]
+    assert waits.is_free
+
+
+async def test_who_asks_for_another_queue_is_tried_too(waits):
+    one = waits.hold(lambda: None, queue_id=1)
+    other = waits.hold(queue_id=0)
+    waits.arrive()
+    assert (one.answers, other.answers) == ([], [FOUND])
+    assert waits.polls.count(KEY, 1) == 1
+
+
+async def test_time_answers_each_at_its_own_and_not_before(waits):
+    late, early = waits.hold(seconds=2), waits.hold(seconds=1)
+    waits.pass_time(0.999)
+    assert (early.answers, late.answers) == ([], [])
+    waits.pass_time(0.001)
+    assert (early.answers, late.answers) == ([LATE], [])
+    waits.pass_time(1)
+    assert late.answers == [LATE]
+    assert waits.tried == []
+    assert (len(waits.polls), waits.is_free) == (0, True)
+
+
+async def test_who_is_gone_is_forgotten_and_not_answered(waits):
+    by_time, by_arrival = waits.hold(), waits.hold()
+    by_time.is_gone = True
+    waits.pass_time(1)
+    assert len(waits.polls) == 1
+    by_arrival.is_gone = True
+    waits.arrive()
+    assert (waits.tried, by_time.answers, by_arrival.answers) == ([], [], [])
+    assert (len(waits.polls), waits.is_free) == (0, True)
+
+
+async def test_a_topic_that_is_deleted_is_looked_at_and_its_attempt_says_so(waits):
+    def refuse() -> None:
+        raise RequestError(ResponseCode.TOPIC_NOT_EXIST, "gone")
+
+    caller = waits.hold(refuse)
+    waits.topics.delete("orders", end=0)
+    waits.pass_time(1)
+    assert [error.code for error in caller.answers] == [ResponseCode.TOPIC_NOT_EXIST]
+    assert (len(waits.polls), waits.is_free) == (0, True)
+
+
+async def test_one_owner_may_let_so_many_wait_and_others_still_may(waits, monkeypatch):
+    monkeypatch.setattr(waiting, "PEER_WAITING_MAX", 2)
+    polls = waits.polls = PopLongPolls(waits.parts)
+    for _ in range(2):
+        waits.hold()
+    assert not polls.hold(waits.pop()[1])
+    waits.hold(caller=ListCaller("other"))
+    waits.pass_time(20)
+    waits.hold()  # What was answered counts no more.
+
+
+async def test_expressions_are_weighed(waits):
+    size = waiting.PEER_SIZE_MAX // 4
+    for _ in range(3):
+        waits.hold(text_size=size)
+    assert not waits.polls.hold(waits.pop(text_size=size)[1])
+    assert waits.polls.hold(waits.pop()[1])
+
+
+# --- attempts that take time
+
+
+class Reading:
+    """A read from the disk that ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.end: Done = lambda *_: None
+
+    def steps(self) -> Steps[Said | None]:
+        result: Said | None = yield from called_back(self._begin)
+        return result
+
+    def _begin(self, done: Done) -> None:
+        self.end = done
+
+
+async def test_an_attempt_under_way_waits_for_nothing_and_answers_when_it_is_done(waits):
+    read = Reading()
+    caller = waits.hold(read.steps)
+    waits.arrive()
+    assert (len(waits.polls), waits.is_free) == (0, False)
+    waits.pass_time(30)
+    assert caller.answers == []
+    read.end(FOUND, None)
+    assert (caller.answers, waits.is_free) == ([FOUND], True)
+
+
+async def test_an_attempt_that_need_not_wait_is_as_one_without_steps(waits):
+    def found() -> Steps[Said]:
+        yield from ()
+        return FOUND
+
+    def nothing() -> Steps[None]:
+        yield from ()
+
+    gives = iter([nothing(), nothing(), found()])
+    caller = waits.hold(lambda: next(gives))
+    for count in (1, 1, 0):
+        waits.arrive()
+        assert (len(waits.polls), waits.polls.count(KEY, -1)) == (count, count)
+    assert (caller.answers, waits.is_free) == ([FOUND], True)
+
+
+async def test_an_attempt_that_found_nothing_waits_on_in_front_of_the_others(waits):
+    read = Reading()
+    gives = iter([read.steps(), None, FOUND])
+    first = waits.hold(lambda: next(gives))
+    waits.arrive()
+    second = waits.hold()
+    read.end(None, None)
+    assert (first.answers, len(waits.polls)) == ([], 2)
+    waits.arrive()
+    waits.arrive()
+    assert waits.tried == [first, first, first, second]
+    assert (first.answers, second.answers, waits.is_free) == ([FOUND], [FOUND], True)
+
+
+async def test_an_attempt_that_did_not_look_at_everything_is_tried_again_at_once(waits):
+    read = Reading()
+    gives = iter([read.steps(), FOUND])
+    caller, held = waits.pop(lambda: next(gives))
+    waits.polls.hold(held)
+    waits.arrive()
+    assert held.state is HeldState.READING
+    held.is_unfinished = True
+    read.end(None, None)
+    waits.world.settle()
+    assert caller.answers == [FOUND]
+
+
+async def test_what_came_while_an_attempt_was_under_way_leads_to_another_one(waits):
+    reads = [Reading() for _ in range(2)]
+    gives = iter([*(read.steps() for read in reads), FOUND])
+    caller = waits.hold(lambda: next(gives))
+    waits.arrive()
+    waits.arrive()  # Behind the place where the attempt has looked already.
+    assert len(waits.tried) == 1
+    reads[0].end(None, None)
+    waits.world.settle()
+    assert len(waits.tried) == 2
+    reads[1].end(None, None)
+    waits.world.settle()
+    assert len(waits.tried) == 2  # Nothing came this time.
+    waits.arrive()
+    assert (caller.answers, waits.is_free) == ([FOUND], True)
+    assert not waits.parts.polls._watchers
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+async def test_an_attempt_that_fails_or_is_stopped_waits_no_more(waits, is_stopped):
+    read = Reading()
+    caller = waits.hold(read.steps)
+    waits.arrive()
+    (run,) = caller.later
+    error = RequestError(1, "bad")
+    if is_stopped:
+        run.stop(lambda: None)
+    else:
+        read.end(None, error)
+    assert caller.answers == ([] if is_stopped else [error])
+    assert (len(waits.polls), waits.is_free) == (0, True)
+
+
+async def test_who_cannot_be_tried_waits_no_more(waits):
+    """A connection of which too much is worked on refuses the attempt, and is answered so."""
+
+    class Busy(ListCaller):
+        def answer(self, work: Callable[[], Any]) -> None:
+            self.answers.append("busy")
+
+    caller = waits.hold(caller=Busy())
+    waits.arrive()
+    assert (waits.tried, caller.answers, waits.is_free) == ([], ["busy"], True)

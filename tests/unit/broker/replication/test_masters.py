@@ -34,6 +34,7 @@ OK, LATE, NONE = (
     ResponseCode.FLUSH_SLAVE_TIMEOUT,
     ResponseCode.SLAVE_NOT_AVAILABLE,
 )
+NOT_ENOUGH = ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough"
 
 
 @asynccontextmanager
@@ -146,10 +147,7 @@ async def test_a_slave_that_is_too_far_behind_is_no_copy(tmp_path):
 async def test_with_fewer_than_the_least_nothing_is_stored(tmp_path):
     async with master(tmp_path, replicas_needed=2, replicas_least=2) as served:
         refused = await send(served)
-        assert (refused.code, refused.remark) == (
-            ResponseCode.SYSTEM_ERROR,
-            "in-sync replicas not enough",
-        )
+        assert (refused.code, refused.remark) == NOT_ENOUGH
         assert served.broker._store.max_offset == 0
         assert (await send(served, {"WAIT": "false"})).code == OK
         await slave_of(served)
@@ -177,10 +175,7 @@ async def test_sends_that_are_taken_as_columns_are_refused_too(tmp_path, monkeyp
         await eventually(lambda: not served.broker.role.replicas.state().copies)
         end = served.broker._store.max_offset
         refused = await served.ask(RequestCode.SEND_MESSAGE_V2, plain, b"body")
-        assert (refused.code, refused.remark) == (
-            ResponseCode.SYSTEM_ERROR,
-            "in-sync replicas not enough",
-        )
+        assert (refused.code, refused.remark) == NOT_ENOUGH
         assert taken == columns * 2
         assert served.broker._store.max_offset == end
 

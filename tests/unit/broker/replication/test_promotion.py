@@ -17,6 +17,7 @@ from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
 from tests.support.replica import log_of
 from tests.support.request_fields import long_fields, pull_fields
+from tests.support.store_puts import bodies_of
 from tests.unit.broker.conftest import eventually, serve
 from tests.unit.broker.replication.test_slave import has_all, nameserver, pair, slave_of
 from tests.unit.broker.test_offsets_beyond import write_offsets
@@ -169,36 +170,27 @@ async def test_a_topic_that_is_younger_than_the_tables_is_read_whole(
         assert await readable(again, "New") == BODIES
 
 
-async def test_a_topic_that_was_deleted_at_the_master_stays_deleted(tmp_path):
+async def test_a_topic_that_was_deleted_at_the_master_stays_deleted_or_holds_what_came_since(
+    tmp_path,
+):
     """Its last messages come back into queues when the log is read after a kill."""
     async with pair(tmp_path) as (_, master, slave):
-        await fill(master, "Old", 4)
-        await has_all(master, slave)
-        await knows_all(master, slave)
-        await master.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": "Old"})
-        await knows_all(master, slave)
+        for topic in ("Old", "Again"):
+            await fill(master, topic, 4)
+            await has_all(master, slave)
+            await knows_all(master, slave)
+            await master.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+            await knows_all(master, slave)
         await fill(master, "Kept", 4)
+        await fill(master, "Again", 2)
         await has_all(master, slave)
         left = killed(tmp_path)
     async with serve(left) as promoted:
         assert await readable(promoted, "Old") is None
         assert await readable(promoted, "Kept") == BODIES[:4]
+        assert await readable(promoted, "Again") == BODIES[:2]
         await fill(promoted, "Old", 1)
         assert await readable(promoted, "Old") == [b"0"], "nothing of the dead topic"
-
-
-async def test_a_topic_that_was_deleted_and_made_again_holds_what_came_since(tmp_path):
-    async with pair(tmp_path) as (_, master, slave):
-        await fill(master, "Again", 4)
-        await has_all(master, slave)
-        await knows_all(master, slave)
-        await master.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": "Again"})
-        await knows_all(master, slave)
-        await fill(master, "Again", 2)
-        await has_all(master, slave)
-        left = killed(tmp_path)
-    async with serve(left) as promoted:
-        assert await readable(promoted, "Again") == BODIES[:2]
 
 
 async def test_a_deletion_that_was_answered_outlives_the_master(tmp_path):
@@ -301,20 +293,16 @@ async def test_a_promoted_slave_that_was_stopped_in_order_keeps_no_offset_beyond
 
 
 @pytest.mark.parametrize(
-    "waits", [{"DELAY": "1"}, {"TIMER_DELAY_MS": "1500"}, {"TIMER_DELAY_SEC": "1"}]
+    ("name", "short", "long"),
+    [("DELAY", "1", "3"), ("TIMER_DELAY_MS", "1500", "4000"), ("TIMER_DELAY_SEC", "1", "4")],
 )
-async def test_what_the_master_delivered_last_is_not_delivered_again(tmp_path, waits):
+async def test_what_the_master_delivered_last_is_not_delivered_again(
+    tmp_path, name, short, long
+):
     """The slave knows each 3 s how far deliveries are: those of the last seconds came twice after a planned swap."""
 
     def bodies(served):
-        queue = served.broker._store.queue("Orders", 0)
-        if queue is None:
-            return []
-        return [
-            record.body
-            for result in [served.broker._store.get("Orders", 0, 0, max_count=99)]
-            for record in decode_records(b"".join(result.records))
-        ]
+        return bodies_of(served.broker._store, "Orders")
 
     async with pair(tmp_path) as (_, master, slave):
         await master.ask(CREATE, create_fields("Orders"))
@@ -325,17 +313,9 @@ async def test_what_the_master_delivered_last_is_not_delivered_again(tmp_path, w
             await master.done(Code.SEND_MESSAGE, fields, body)
 
         for number in range(3):
-            await sent(b"due %d" % number, number, **waits)
+            await sent(b"due %d" % number, number, **{name: short})
         await eventually(lambda: len(bodies(master)) == 3)
-        await sent(
-            b"later",
-            9,
-            **(
-                {"DELAY": "3"}
-                if "DELAY" in waits
-                else {next(iter(waits)): "4000" if "MS" in next(iter(waits)) else "4"}
-            ),
-        )
+        await sent(b"later", 9, **{name: long})
         await has_all(master, slave)
         left = killed(tmp_path)
     async with serve(left) as promoted:
@@ -360,10 +340,8 @@ async def test_a_slave_that_becomes_the_master_raises_the_epoch_once(tmp_path):
 
 async def test_a_promotion_that_was_cut_short_is_one_again(tmp_path):
     await run_as(tmp_path / "slave", "SLAVE")
-    for saved in (
-        False,
-        True,
-    ):  # Killed before the topics were saved, and between that and the mark.
+    for saved in (False, True):
+        # Killed before the topics were saved, and between that and the mark.
         left = tmp_path / f"left-{saved}"
         shutil.copytree(tmp_path / "slave", left)
         if saved:

@@ -153,21 +153,20 @@ async def test_messages_of_this_process_are_put_into_the_role_in_force(tmp_path)
 
 
 @pytest.mark.parametrize("durability", Durability)
-async def test_each_durability_ends_a_put_of_this_process(tmp_path, durability):
-    async with serve(tmp_path) as served:
-        await sent(served, b"1")
-        here, message = LocalSends(served.broker), Message("Orders", b"2")
-        admitted = here._admit(message, served.broker.role.sends)
-        end = asyncio.get_running_loop().create_future()
-        stored = [(message, admitted, end)], [(0, 0, 0)]
-        here.stored(*stored, durability, has_waited=True)
-        assert end.done()
-        if durability is Durability.NOT_COMMITTED:
-            with pytest.raises(BrokerRefused, match="a majority of the group") as refused:
-                await end
-            assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
-        else:
-            assert (await end).status in SendStatus
+async def test_each_durability_ends_a_put_of_this_process(served, durability):
+    await sent(served, b"1")
+    here, message = LocalSends(served.broker), Message("Orders", b"2")
+    admitted = here._admit(message, served.broker.role.sends)
+    end = asyncio.get_running_loop().create_future()
+    stored = [(message, admitted, end)], [(0, 0, 0)]
+    here.stored(*stored, durability, has_waited=True)
+    assert end.done()
+    if durability is Durability.NOT_COMMITTED:
+        with pytest.raises(BrokerRefused, match="a majority of the group") as refused:
+            await end
+        assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    else:
+        assert (await end).status in SendStatus
 
 
 async def test_a_restart_has_the_role_that_was_changed(tmp_path):
@@ -301,10 +300,9 @@ async def test_a_slave_that_lacks_the_end_of_the_log_is_not_made_the_master(tmp_
         assert await bodies(one) == [b"1", b"2"]
 
 
-async def test_a_broker_without_a_file_keeps_its_role(tmp_path):
-    async with serve(tmp_path) as served:
-        refused = await change(served, broker_id=1)
-        assert "without a conf file" in refused.remark
+async def test_a_broker_without_a_file_keeps_its_role(served):
+    refused = await change(served, broker_id=1)
+    assert "without a conf file" in refused.remark
 
 
 async def test_a_role_that_the_file_does_not_have_is_not_changed(tmp_path):
@@ -337,14 +335,14 @@ async def test_a_role_that_comes_from_elsewhere_is_not_changed_even_if_the_file_
         await sent(served, b"goes on")
 
 
+async def gone(*_):
+    raise TimeoutError
+
+
 async def test_a_master_whose_successor_goes_away_remains_the_master(tmp_path, monkeypatch):
     """It has refused sends and ended its features by then: all of that is taken back."""
     async with group(tmp_path) as (_, one, _two):
         await sent(one, b"1", DELAY="2", UNIQ_KEY="K")
-
-        async def gone(*_):
-            raise TimeoutError
-
         monkeypatch.setattr(one.broker.role.parts.table_copies, "copied", gone)
         refused = await change(one, master_broker_id=1, broker_id=2)
         assert refused.code == ResponseCode.SLAVE_NOT_AVAILABLE
@@ -371,10 +369,6 @@ async def test_a_broker_that_cannot_return_to_its_role_answers_reads_and_says_so
 ):
     async with group(tmp_path) as (_, one, _two):
         await sent(one, b"1")
-
-        async def gone(*_):
-            raise TimeoutError
-
         monkeypatch.setattr(one.broker.role.parts.table_copies, "copied", gone)
         object.__setattr__(one.broker.settings, "ha_port", one.broker.port)
         refused = await change(one, master_broker_id=1, broker_id=2)

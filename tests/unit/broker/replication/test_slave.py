@@ -61,10 +61,6 @@ async def has_all(master, slave):
     await eventually(lambda: other.max_offset == store.max_offset, seconds=60)
 
 
-async def send(master, body=b"body"):
-    await master.send(body)
-
-
 async def committed(served):
     return served.broker._offsets.get("G", "Orders", 0)
 
@@ -72,7 +68,7 @@ async def committed(served):
 async def test_a_slave_has_the_log_the_tables_and_the_offsets_of_its_master(tmp_path):
     async with pair(tmp_path) as (_, master, slave):
         for number in range(5):
-            await send(master, b"%d" % number)
+            await master.send(b"%d" % number)
         await master.ask(Code.UPDATE_CONSUMER_OFFSET, {**COMMIT, "commitOffset": "3"})
         await has_all(master, slave)
         await eventually(lambda: slave.broker._offsets.get("G", "Orders", 0) == 3)
@@ -87,7 +83,7 @@ async def test_a_slave_has_the_log_the_tables_and_the_offsets_of_its_master(tmp_
 
 async def test_a_topic_and_a_group_that_go_at_the_master_go_at_the_slave(tmp_path):
     async with pair(tmp_path) as (_, master, slave):
-        await send(master)
+        await master.send(b"body")
         await has_all(master, slave)
         await eventually(lambda: slave.broker._topics.get("Orders") is not None)
         await eventually(lambda: slave.broker._store.queue("Orders", 0) is not None)
@@ -126,7 +122,7 @@ async def slave_of_the_end(path, names, **settings):
     """A master with the messages 0 to 4, two to a file, and its slave, which has 2 to 4."""
     async with serve(path / "master", nameservers=names) as master:
         for number in range(5):
-            await send(master, b"%d" % number * 400_000)
+            await master.send(b"%d" % number * 400_000)
         keep_from_second_file(path / "slave", master)
         async with slave_of(path, names, **settings) as slave:
             await eventually(lambda: slave.broker._topics.get("Orders") is not None)
@@ -173,7 +169,7 @@ async def test_a_slave_moves_consumers_where_its_settings_say_so(tmp_path, offse
 async def test_a_group_that_the_master_does_not_know_is_not_made_at_the_slave(tmp_path, caplog):
     """It was made by each pull, and deleted with each look at the master, with its offsets and a line in the log."""
     async with pair(tmp_path) as (_, master, slave):
-        await send(master)
+        await master.send(b"body")
         await has_all(master, slave)
         await eventually(lambda: slave.broker.role.replicas.state().has_master)
         groups, topics = slave.broker._groups, slave.broker._topics

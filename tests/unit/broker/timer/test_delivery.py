@@ -85,8 +85,12 @@ class Timed:
         return Timed(**{**self.broker.killed(), "chance": chance, **more})
 
 
-def test_it_leaves_at_its_millisecond():
-    timed = Timed()
+@pytest.fixture
+def timed():
+    return Timed()
+
+
+def test_it_leaves_at_its_millisecond(timed):
     timed.send(b"later", START + 5_300)
     timed.world.pass_time(5.299)
     assert timed.orders() == []
@@ -98,17 +102,15 @@ def test_it_leaves_at_its_millisecond():
     assert timed.waiting["Orders"] == 0
 
 
-def test_a_record_of_another_topic_is_no_reason_to_drop_a_message():
+def test_a_record_of_another_topic_is_no_reason_to_drop_a_message(timed):
     """A store may hold what clients wrote before such sends were refused."""
-    timed = Timed()
     timed.send(b"victim", START + 5_300, key="k")
     timed.send(b"forged", START + 5_300, takes_back="k", REAL_TOPIC="Mine")
     timed.world.pass_time(6)
     assert timed.orders() == [b"victim"]
 
 
-def test_a_count_of_rolls_that_is_no_number_stops_no_timer():
-    timed = Timed()
+def test_a_count_of_rolls_that_is_no_number_stops_no_timer(timed):
     far = START + 1_000 * (timed.broker.settings.timer_roll_window_slots + 10)
     timed.send(b"far", far, TIMER_ROLL_TIMES="9" * 5_000)
     timed.send(b"victim", START + 5_300)
@@ -140,8 +142,7 @@ def test_what_sleeps_is_not_behind(is_steady):
     assert timed.delivery.facts()["timerReadBehind"] == "0"
 
 
-def test_a_clock_that_is_set_forward_is_noticed_within_a_second():
-    timed = Timed()
+def test_a_clock_that_is_set_forward_is_noticed_within_a_second(timed):
     timed.send(b"later", START + 3_600_000)
     timed.world.pass_time(100.5)
     timed.broker.clock._start_ms += 3_600_000  # The wall clock alone.
@@ -167,9 +168,8 @@ def test_files_are_saved_a_second_after_something_changed_and_left_alone_before(
     assert timed.delivery.facts()["timerEnqueueTps"] == "0.0"
 
 
-def test_files_that_no_message_needs_are_read_and_deleted_in_a_thread(monkeypatch):
+def test_files_that_no_message_needs_are_read_and_deleted_in_a_thread(timed, monkeypatch):
     """Each is a read of a cold page and a change of the directory, of which a loop can do none."""
-    timed = Timed()
     disk, world = timed.broker.disk, timed.world
     for number in range(500):
         timed.send(b"%03d" % number, START + 5_000)
@@ -204,8 +204,7 @@ def test_files_that_no_message_needs_are_read_and_deleted_in_a_thread(monkeypatc
     assert not on_loop
 
 
-def test_many_for_one_second_come_in_the_order_of_their_times():
-    timed = Timed()
+def test_many_for_one_second_come_in_the_order_of_their_times(timed):
     for number in range(300):
         due_ms = START + 1002 + (number * 7) % 997
         timed.send(b"%d" % due_ms, due_ms)
@@ -213,8 +212,7 @@ def test_many_for_one_second_come_in_the_order_of_their_times():
     assert (len(timed.orders()), timed.orders()) == (300, sorted(timed.orders()))
 
 
-def test_it_can_come_into_the_second_that_runs():
-    timed = Timed()
+def test_it_can_come_into_the_second_that_runs(timed):
     timed.send(b"second", START + 900)
     timed.world.pass_time(0.2)
     timed.send(b"first", START + 500)
@@ -224,8 +222,7 @@ def test_it_can_come_into_the_second_that_runs():
     assert timed.orders() == [b"first", b"second"]
 
 
-def test_what_is_taken_back_never_comes():
-    timed = Timed()
+def test_what_is_taken_back_never_comes(timed):
     for key in ("kept", "lost"):
         timed.send(key.encode(), START + 5_000, key=key)
     timed.send(b"0", START + 5_000, key="lost", takes_back="lost")
@@ -258,8 +255,7 @@ def test_beyond_the_window_it_goes_through_the_topic_again():
     assert record.properties()["TIMER_ROLL_TIMES"] == "2"
 
 
-def test_a_clock_that_was_set_back_loses_nothing():
-    timed = Timed()
+def test_a_clock_that_was_set_back_loses_nothing(timed):
     timed.send(b"before", START + 100_000)
     timed.world.pass_time(60)
     timed.broker.clock._start_ms -= 30_000  # The wall clock alone.
@@ -268,8 +264,7 @@ def test_a_clock_that_was_set_back_loses_nothing():
     assert set(timed.orders()) == {b"before", b"after"}
 
 
-def test_what_is_saved_says_how_far_it_is():
-    timed = Timed()
+def test_what_is_saved_says_how_far_it_is(timed):
     timed.send(b"later", START + 60_000)
     timed.world.pass_time(1.01)
     timed.save()
@@ -278,8 +273,7 @@ def test_what_is_saved_says_how_far_it_is():
 
 
 @pytest.mark.parametrize("what", ["no flush", "the disk"])
-def test_what_could_not_be_saved_is_saved_the_next_time(what):
-    timed = Timed()
+def test_what_could_not_be_saved_is_saved_the_next_time(timed, what):
     timed.send(b"later", START + 60_000)
     timed.world.pass_time(1)
     if what == "no flush":
@@ -298,8 +292,7 @@ def test_what_could_not_be_saved_is_saved_the_next_time(what):
     assert timed.orders() == [b"later"]
 
 
-def test_a_stop_in_the_middle_of_a_save_leaves_all_of_it_to_be_saved():
-    timed = Timed()
+def test_a_stop_in_the_middle_of_a_save_leaves_all_of_it_to_be_saved(timed):
     timed.send(b"later", START + 60_000)
     timed.world.pass_time(1)
     timed.world.is_flushed = None
@@ -314,8 +307,7 @@ def test_a_stop_in_the_middle_of_a_save_leaves_all_of_it_to_be_saved():
     assert timed.delivery.files.check.queue_offset == 1
 
 
-def test_a_put_that_fails_is_tried_again_and_nothing_is_counted_twice(caplog):
-    timed = Timed()
+def test_a_put_that_fails_is_tried_again_and_nothing_is_counted_twice(timed, caplog):
     timed.send(b"stuck", START + 1_500)
     timed.world.pass_time(1.4)
     timed.broker.disk.fail("pwrite", code=errno.ENOSPC)
@@ -376,8 +368,7 @@ def truncate(
     timed.broker.store.truncate(next(r.physical_offset for r in records if r.body == body))
 
 
-def test_what_waits_behind_a_new_end_of_the_log_never_comes_and_what_comes_then_does():
-    timed = Timed()
+def test_what_waits_behind_a_new_end_of_the_log_never_comes_and_what_comes_then_does(timed):
     for number in range(200):  # Of two files of timerlog.
         timed.send(b"%d" % number, START + 20_000 + number)
     timed.world.pass_time(1)
@@ -396,8 +387,7 @@ def test_what_waits_behind_a_new_end_of_the_log_never_comes_and_what_comes_then_
     assert len(timed.orders()) == 60
 
 
-def test_what_was_delivered_behind_a_new_end_of_the_log_is_delivered_again():
-    timed = Timed()
+def test_what_was_delivered_behind_a_new_end_of_the_log_is_delivered_again(timed):
     timed.send(b"first", START + 2_300)
     timed.send(b"second", START + 5_300)
     timed.send(b"third", START + 60_000)
@@ -414,8 +404,9 @@ def test_what_was_delivered_behind_a_new_end_of_the_log_is_delivered_again():
     assert timed.delivery.is_empty
 
 
-def test_what_was_due_when_it_came_and_went_behind_a_new_end_comes_again_and_nothing_twice():
-    timed = Timed()
+def test_what_was_due_when_it_came_and_went_behind_a_new_end_comes_again_and_nothing_twice(
+    timed,
+):
     for number in range(3):
         timed.send(b"%d" % number, START + 60_000)
     timed.world.pass_time(1)
@@ -430,8 +421,7 @@ def test_what_was_due_when_it_came_and_went_behind_a_new_end_comes_again_and_not
     assert sorted(timed.orders()) == [b"0", b"1", b"2", b"at once", b"waits"]
 
 
-def test_files_that_cannot_follow_the_log_do_so_the_next_time():
-    timed = Timed()
+def test_files_that_cannot_follow_the_log_do_so_the_next_time(timed):
     timed.send(b"stays", START + 9_000)
     timed.send(b"goes", START + 9_000)
     timed.world.pass_time(1)
@@ -478,9 +468,8 @@ def test_what_was_a_slave_delivers_what_its_master_did_not():
     assert promoted.orders() == [b"not yet read", b"late"]
 
 
-def test_a_master_that_was_killed_delivers_what_came_late_although_its_time_is_over():
+def test_a_master_that_was_killed_delivers_what_came_late_although_its_time_is_over(timed):
     """Its own check says that it was its own wheel: what is behind that is delivered as ever."""
-    timed = Timed()
     timed.world.pass_time(30)
     timed.save()
     timed.broker.clock.turn(0.5)

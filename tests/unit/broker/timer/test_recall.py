@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from cometmq.broker.parts import Parts
@@ -16,26 +13,19 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.names import WHEEL_TIMER_TOPIC
 from cometmq.model.topic import TopicConfig
-from tests.support.hand_clock import HandClock
 from tests.support.steps import run
 from tests.support.store_puts import read_all
-from tests.unit.broker.parts_by_hand import HOST, load_tables, parts_by_hand
+from tests.unit.broker.parts_by_hand import HOST, tables_by_hand
 
 KEY = "7F00000100000001"
 
 
-async def timed(folder: Path, *, is_recall_on: bool) -> AsyncIterator[Parts]:
-    with parts_by_hand(folder, HandClock(), is_recall_on=is_recall_on) as parts:
-        load_tables(parts)
-        parts.topics.put(TopicConfig("orders", 2, 2))
-        yield parts
-        for table in (parts.topics, parts.groups, parts.offsets, parts.locks):
-            await table.close()
+ORDERS = TopicConfig("orders", 2, 2)
 
 
 @pytest.fixture
 async def parts(tmp_path):
-    async for made in timed(tmp_path, is_recall_on=True):
+    async with tables_by_hand(tmp_path, ORDERS, is_recall_on=True) as made:
         yield made
 
 
@@ -86,7 +76,7 @@ async def test_a_handle_with_a_time_of_thousands_of_digits_is_refused(parts):
 
 
 async def test_recalls_are_off_unless_they_are_wanted(tmp_path):
-    async for parts in timed(tmp_path, is_recall_on=False):
+    async with tables_by_hand(tmp_path, ORDERS, is_recall_on=False) as parts:
         with pytest.raises(RequestError, match="recallMessageEnable") as refused:
             await run(recall_of(parts).recall(RecallRequest("orders", handle(parts)), HOST))
         assert refused.value.code == ResponseCode.NO_PERMISSION

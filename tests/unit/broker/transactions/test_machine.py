@@ -32,8 +32,12 @@ def done_offsets(life: Life) -> list[int]:
     )
 
 
-def test_ends_of_one_turn_share_a_write_and_an_op():
-    life = begin()
+@pytest.fixture
+def life():
+    return begin()
+
+
+def test_ends_of_one_turn_share_a_write_and_an_op(life):
     halves = [life.half(number) for number in range(4)]
     outcomes = [
         life.world.begin(life.ends.end(half.end(how), any_topic))
@@ -75,8 +79,7 @@ def test_a_half_message_that_is_kept_is_committed_as_one_that_is_read_again(
     assert life.queues._recent._size == 0
 
 
-def test_a_second_end_of_the_same_turn_waits_for_the_first_and_does_nothing():
-    life = begin()
+def test_a_second_end_of_the_same_turn_waits_for_the_first_and_does_nothing(life):
     half = life.half(1)
     first, second = (
         life.world.begin(life.ends.end(half.end(COMMIT), any_topic)) for _ in range(2)
@@ -90,8 +93,7 @@ def test_a_second_end_of_the_same_turn_waits_for_the_first_and_does_nothing():
     assert (first.get(), second.get(), life.paid()) == (None, None, [b"1"])
 
 
-def test_an_end_that_cannot_be_written_is_told_to_all_and_leaves_it_open():
-    life = begin()
+def test_an_end_that_cannot_be_written_is_told_to_all_and_leaves_it_open(life):
     halves = [life.half(number) for number in range(2)]
     outcomes = [life.world.begin(life.ends.end(half.end(COMMIT), any_topic)) for half in halves]
     outcomes.append(life.world.begin(life.ends.end(halves[0].end(COMMIT), any_topic)))
@@ -110,8 +112,7 @@ def test_an_end_that_cannot_be_written_is_told_to_all_and_leaves_it_open():
     assert life.paid() == [b"0"]
 
 
-def test_one_that_fits_no_log_file_as_a_message_harms_no_other_of_its_turn():
-    life = begin()
+def test_one_that_fits_no_log_file_as_a_message_harms_no_other_of_its_turn(life):
     name = (
         "P" * 100
     )  # Longer than the half topic's: the half fits, and what it becomes does not.
@@ -139,8 +140,7 @@ def test_with_sync_flush_an_end_is_answered_when_it_is_on_the_device():
     assert life.table.open == {}, "it is written all the same"
 
 
-def test_two_copies_of_a_retried_send_become_one_message():
-    life = begin()
+def test_two_copies_of_a_retried_send_become_one_message(life):
     first, second = life.half(1), life.half(1)
     life.end(second, COMMIT)
     life.end(first, COMMIT)
@@ -148,8 +148,7 @@ def test_two_copies_of_a_retried_send_become_one_message():
     assert done_offsets(life) == [0, 1]
 
 
-def test_an_end_that_is_not_known_yet_is_told_so():
-    life = begin()
+def test_an_end_that_is_not_known_yet_is_told_so(life):
     assert "stays open" in (life.end(life.half(1), 0) or "")
 
 
@@ -237,8 +236,7 @@ def test_after_so_many_checks_it_is_given_up_and_can_be_resumed():
 
 
 @pytest.mark.parametrize("what", ["nonsense", "a half", "nothing"])
-def test_only_what_was_given_up_is_resumed(what):
-    life = begin()
+def test_only_what_was_given_up_is_resumed(life, what):
     place = life.half(1).physical_offset if what == "a half" else 1 << 40
     message_id = encode_message_id(life.broker.store.store_host, place)
     with pytest.raises(RequestError) as refused:
@@ -293,8 +291,7 @@ def test_a_retry_that_comes_while_a_round_reads_does_not_lose_the_transaction():
 
 
 @pytest.mark.parametrize("is_read_anew", [False, True])
-def test_a_start_knows_what_is_open_and_what_has_ended(is_read_anew):
-    life = begin()
+def test_a_start_knows_what_is_open_and_what_has_ended(life, is_read_anew):
     halves = [life.half(number) for number in range(40)]
     for half in halves[::2]:
         life.end(half, COMMIT)
@@ -402,8 +399,7 @@ def truncate(life: Life, end: int, *, read_from: tuple[int, int] = (0, 0)) -> No
     life.broker.store.truncate(end)
 
 
-def test_an_end_behind_a_new_end_of_the_log_never_was_and_can_come_again():
-    life = begin()
+def test_an_end_behind_a_new_end_of_the_log_never_was_and_can_come_again(life):
     halves = [life.half(number) for number in range(3)]
     life.end(halves[0], COMMIT)
     end = life.broker.store.max_offset
@@ -426,8 +422,7 @@ def test_an_end_behind_a_new_end_of_the_log_never_was_and_can_come_again():
     assert life.table.open == {}
 
 
-def test_an_end_that_was_on_its_way_when_the_log_was_truncated_is_told_so():
-    life = begin()
+def test_an_end_that_was_on_its_way_when_the_log_was_truncated_is_told_so(life):
     half = life.half(1)
     end = life.broker.store.max_offset
     life.half(2)
@@ -441,8 +436,7 @@ def test_an_end_that_was_on_its_way_when_the_log_was_truncated_is_told_so():
     assert life.paid() == [b"1"]
 
 
-def test_a_check_finds_what_is_left_after_the_log_was_truncated():
-    life = begin()
+def test_a_check_finds_what_is_left_after_the_log_was_truncated(life):
     life.half(1)
     end = life.broker.store.max_offset
     life.half(2)
