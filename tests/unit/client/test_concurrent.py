@@ -101,9 +101,13 @@ async def listen_later(message: str) -> Any:
     return listen(message)
 
 
+@pytest.fixture
+async def results():
+    return Results()
+
+
 @pytest.mark.parametrize("listener", [listen, listen_later])
-async def test_what_a_listener_says_or_raises_is_told_and_ends_no_worker(listener):
-    results = Results()
+async def test_what_a_listener_says_or_raises_is_told_and_ends_no_worker(results, listener):
     workers = workers_of(listener, results)
     for message in ANSWERS:
         workers.submit(job(message))
@@ -183,8 +187,7 @@ async def test_functions_run_in_threads_and_coroutines_on_the_loop():
         assert is_here == (kind is TaskWorkers)
 
 
-async def test_a_job_whose_queue_was_given_up_is_not_begun():
-    results = Results()
+async def test_a_job_whose_queue_was_given_up_is_not_begun(results):
     workers = workers_of(listen, results)
     gone = job("none")
     gone.loop.is_dropped = True
@@ -242,8 +245,7 @@ def meeting() -> Callable[[tuple[str, int]], None]:
     return listener
 
 
-async def test_short_and_blocking_listeners_lose_no_job_and_no_result():
-    results = Results()
+async def test_short_and_blocking_listeners_lose_no_job_and_no_result(results):
     workers = workers_of(meeting(), results, concurrency=4)
     given = [("short", number) for number in range(3000)]
     for place in range(0, 3000, 500):
@@ -257,8 +259,7 @@ async def test_short_and_blocking_listeners_lose_no_job_and_no_result():
     assert results.said == dict.fromkeys(given, True)
 
 
-async def test_the_thread_that_fell_asleep_last_is_woken_and_no_other():
-    results = Results()
+async def test_the_thread_that_fell_asleep_last_is_woken_and_no_other(results):
     names: list[str] = []
     workers = workers_of(
         lambda _message: names.append(threading.current_thread().name), results, concurrency=8
@@ -280,8 +281,9 @@ async def until(look: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-async def test_short_calls_are_told_together_and_one_that_blocks_behind_them_holds_back_no_result():
-    results = Results()
+async def test_short_calls_are_told_together_and_one_that_blocks_behind_them_holds_back_no_result(
+    results,
+):
     may_end = threading.Event()
 
     def listener(message: int) -> None:
@@ -300,8 +302,7 @@ async def test_short_calls_are_told_together_and_one_that_blocks_behind_them_hol
     await workers.close(5000)
 
 
-async def test_threads_that_are_sent_away_leave_no_job_behind():
-    results = Results()
+async def test_threads_that_are_sent_away_leave_no_job_behind(results):
     workers = workers_of(lambda _message: None, results, concurrency=8)
     assert isinstance(workers, ThreadWorkers)
     for number in range(400):
@@ -313,8 +314,7 @@ async def test_threads_that_are_sent_away_leave_no_job_behind():
     await workers.close(5000)
 
 
-async def test_a_listener_that_blocks_behind_short_calls_holds_nobody_up():
-    results = Results()
+async def test_a_listener_that_blocks_behind_short_calls_holds_nobody_up(results):
     workers = workers_of(meeting(), results, concurrency=4)
     given = []
     for number in range(20):

@@ -1,23 +1,38 @@
 """What a message becomes on its way out."""
 
+import copy
 import json
-from dataclasses import replace
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import FrozenInstanceError, asdict, fields, replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from cometmq.client.consumer.pull.received import (
+    GROWTH_MAX,
+    PulledMessage,
+    RecordUnpacker,
+    unpack,
+)
 from cometmq.client.producer.encoded_send import EncodedMessage, EncodedSend, SendEncoder
 from cometmq.client.producer.send_attempts import header_pieces
 from cometmq.client.settings import ProducerSettings
 from cometmq.codec.batch import decode_batch
-from cometmq.codec.compression import Compression, decompress
+from cometmq.codec.compression import Compression, compress, compressed_flag, decompress
 from cometmq.codec.message_id import UniqueIds
 from cometmq.codec.properties import decode_properties
+from cometmq.codec.record import Record, decode_record, decode_records, encode_record
 from cometmq.codec.send_text import END
 from cometmq.model.codes import RequestCode
-from cometmq.model.errors import MessageError
+from cometmq.model.errors import BombError, CodecError, MessageError
+from cometmq.model.flags import COMPRESSED
 from cometmq.model.message import Message, StoredMessage
+from cometmq.model.namespace import NO_NAMESPACE, namespace_of
 from cometmq.model.queue import MessageQueue
 from tests.support.hand_clock import HandClock
+from tests.support.virtual import run_virtually
 
 
 def fields_of(encoded: EncodedSend) -> dict[str, str]:
@@ -86,9 +101,17 @@ def test_a_body_over_the_limit_is_refused_before_any_network():
         encoder(body_size_max=100).pack(Message("T", b"x" * 101))
 
 
-def test_a_tag_that_no_record_has_room_for_is_refused_before_any_network():
-    with pytest.raises(MessageError, match="a record has room for 32767"):
-        encoder().pack(Message("T", b"", tag="x" * 32_760))
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (Message("T", b"", tag="x" * 32_760), "a record has room for 32767"),
+        (Message("SCHEDULE_TOPIC_XXXX", b"x"), "SCHEDULE_TOPIC_XXXX"),
+    ],
+    ids=["a long tag", "a topic of the system"],
+)
+def test_what_no_broker_takes_is_refused_before_any_network(message, why):
+    with pytest.raises(MessageError, match=why):
+        encoder().pack(message)
 
 
 def test_a_received_message_is_no_message_to_send():
@@ -97,11 +120,6 @@ def test_a_received_message_is_no_message_to_send():
     )
     with pytest.raises(MessageError, match=r"is not a Message; send Message\(topic, body\)"):
         encoder().pack(received)  # type: ignore[arg-type]  # What is tried.
-
-
-def test_nobody_sends_to_the_systems_topics():
-    with pytest.raises(MessageError, match="SCHEDULE_TOPIC_XXXX"):
-        encoder().pack(Message("SCHEDULE_TOPIC_XXXX", b"x"))
 
 
 def test_a_batch_holds_its_messages_with_ids_of_their_own():
@@ -165,3 +183,180 @@ def test_a_copy_keeps_what_is_the_users_and_nothing_of_the_systems():
             encoder(body_size_max=30).pack_copy(
                 replace(stored, body=b"x" * 20 * large), topic, {}
             )
+
+
+LIMIT = 1 << 20
+QUEUE = MessageQueue("Orders", "b", 1)
+PLAIN = Record(
+    queue_id=1, topic="Orders", body=b"one", property_block=b"UNIQ_KEY\1A1\2TAGS\1t\2"
+)
+OTHERS = [
+    PLAIN,
+    PLAIN._replace(property_block=b""),
+    PLAIN._replace(property_block=b"TAGS\1t"),
+    PLAIN._replace(property_block="TAGS\1ü\2".encode()),
+    PLAIN._replace(property_block=b"RETRY_TOPIC\1Orders\2"),
+    PLAIN._replace(topic="%LMQ%other"),
+    PLAIN._replace(topic="L" * 200),
+    PLAIN._replace(born_host=bytes(20)),
+    PLAIN._replace(body=compress(b"x" * 5000), sys_flag=compressed_flag(0, Compression.ZLIB)),
+    PLAIN._replace(sys_flag=8),
+]
+BODIES = st.lists(st.sampled_from(OTHERS), max_size=6).map(
+    lambda records: b"".join(
+        encode_record(each._replace(queue_offset=at, physical_offset=at * 1000))
+        for at, each in enumerate(records)
+    )
+)
+QUEUES = st.sampled_from(["Orders", "%RETRY%group", "ns%Orders", "Ö"]).map(
+    lambda topic: MessageQueue(topic, "b", 1)
+)
+
+
+@given(BODIES, QUEUES, st.sampled_from([NO_NAMESPACE, namespace_of("ns")]))
+def test_together_or_one_by_one(body, queue, namespace):
+    rules = {"body_size_max": LIMIT, "namespace": namespace}
+    expected = [unpack(record, queue, **rules) for record in decode_records(body)]
+    pulled = run_virtually(RecordUnpacker(queue, LIMIT, 6, namespace).read(body))
+    assert pulled == (expected, None)
+
+
+@pytest.mark.parametrize("cut", [1, 50, 150])
+async def test_half_a_record_is_an_error(cut):
+    body = 2 * encode_record(PLAIN)
+    with pytest.raises(CodecError):
+        await RecordUnpacker(QUEUE, LIMIT, 32).read(body[:-cut])
+
+
+async def test_one_that_cannot_be_read_is_told_and_left_out():
+    bad = [PLAIN._replace(property_block=b"TAGS\1\xff\2"), PLAIN._replace(sys_flag=COMPRESSED)]
+    body = b"".join(map(encode_record, [PLAIN, bad[0], PLAIN, bad[1]]))
+    told = []
+    unpacking = RecordUnpacker(
+        QUEUE, LIMIT, 32, on_unreadable=lambda record, _: told.append(record)
+    )
+    messages, rest = await unpacking.read(body)
+    assert [message.body for message in messages] == [b"one", b"one"]
+    assert rest is None
+    assert [record.property_block for record in told] == [each.property_block for each in bad]
+    with pytest.raises(CodecError, match="UTF-8"):
+        await RecordUnpacker(QUEUE, LIMIT, 32).read(body)
+
+
+def numbered(record: Record, count: int) -> bytes:
+    return b"".join(encode_record(record._replace(queue_offset=at)) for at in range(count))
+
+
+@pytest.mark.parametrize("record", [PLAIN, PLAIN._replace(topic="%LMQ%other"), OTHERS[8]])
+@pytest.mark.parametrize("count", [32, 33, 5_000])
+async def test_more_than_was_asked_for_is_left_for_the_next_answer(record, count):
+    messages, rest = await RecordUnpacker(QUEUE, LIMIT, 32).read(numbered(record, count))
+    assert [message.queue_offset for message in messages] == list(range(32))
+    assert rest == (None if count == 32 else 32)
+
+
+async def test_a_large_plain_record_is_read_whatever_its_size():
+    body = numbered(PLAIN, 3) + numbered(PLAIN._replace(body=bytes(3 << 20)), 2)
+    messages, rest = await RecordUnpacker(QUEUE, LIMIT, 32).read(body)
+    assert [len(message.body) for message in messages] == [3, 3, 3, 3 << 20, 3 << 20]
+    assert rest is None
+
+
+@pytest.mark.parametrize("algorithm", Compression)
+async def test_what_unpacks_to_very_much_is_left_for_the_next_answer(algorithm):
+    size = 10 << 20
+    bomb = PLAIN._replace(
+        body=compress(bytes(size), algorithm), sys_flag=compressed_flag(0, algorithm)
+    )
+    messages, rest = await RecordUnpacker(QUEUE, size, 32).read(numbered(bomb, 20))
+    assert rest == len(messages) == GROWTH_MAX // size
+    assert {len(message.body) for message in messages} == {size}
+    messages, rest = await RecordUnpacker(QUEUE, 2 * GROWTH_MAX, 32).read(numbered(bomb, 20))
+    assert rest == len(messages) == 2 * GROWTH_MAX // size  # One message may be as large.
+
+
+async def test_a_bomb_is_told_and_left_out():
+    bomb = PLAIN._replace(
+        body=compress(bytes(4 << 20)), sys_flag=compressed_flag(0, Compression.ZLIB)
+    )
+    told = []
+    unpacking = RecordUnpacker(
+        QUEUE, 3 << 20, 32, on_unreadable=lambda _, error: told.append(error)
+    )
+    assert await unpacking.read(numbered(bomb, 2)) == ([], None)
+    assert [type(error) for error in told] == [BombError, BombError]
+
+
+RECORD = Record(
+    queue_id=1, topic="Orders", body=b"one", property_block=b"UNIQ_KEY\1A1\2TAGS\1t\2KEYS\1k l\2mine\1x\2",
+    queue_offset=7, physical_offset=1 << 40, flag=3, born_timestamp=11, store_timestamp=12,
+    reconsume_times=2, prepared_offset=9, body_crc=77, born_host=bytes((127, 0, 0, 1, 0, 0, 1, 2)),
+)  # fmt: skip
+MEANT = unpack(decode_record(encode_record(RECORD), 0), QUEUE, body_size_max=99)
+
+
+async def pulled() -> StoredMessage:
+    """One that nobody has asked anything yet."""
+    (message,) = (await RecordUnpacker(QUEUE, 99, 32).read(encode_record(RECORD))).messages
+    assert type(message) is PulledMessage
+    return message
+
+
+@pytest.mark.parametrize(
+    "name", [*(each.name for each in fields(StoredMessage)), "topic", "tag", "keys", "user_properties", "born_at", "stored_at"]
+)  # fmt: skip
+async def test_each_attribute_is_there_when_it_is_asked_for(name):
+    message = await pulled()
+    assert getattr(message, name) == getattr(MEANT, name)
+    assert getattr(message, name) == getattr(MEANT, name)
+    assert message == MEANT
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        copy.copy, copy.deepcopy, replace, lambda message: pickle.loads(pickle.dumps(message)),
+        lambda message: StoredMessage(**{each.name: getattr(message, each.name) for each in fields(message)}),
+    ],
+)  # fmt: skip
+async def test_a_copy_is_a_message_as_any_other(same):
+    made = same(await pulled())
+    assert type(made) is StoredMessage
+    assert made == MEANT
+    assert await pulled() == made
+
+
+async def test_it_looks_and_compares_as_any_other():
+    assert repr(await pulled()) == repr(MEANT)
+    assert asdict(await pulled()) == asdict(MEANT)
+    assert await pulled() == await pulled()
+    assert await pulled() != replace(MEANT, flag=4)
+    assert await pulled() != object()
+    with pytest.raises(TypeError):  # Its properties have no hash, as those of any other.
+        hash(await pulled())
+
+
+@pytest.mark.parametrize("name", ["body", "flag", "properties", "queue_offset"])
+async def test_nobody_may_change_it(name):
+    message = await pulled()
+    with pytest.raises((FrozenInstanceError, AttributeError)):
+        setattr(message, name, None)
+    with pytest.raises((FrozenInstanceError, AttributeError)):
+        delattr(message, name)
+    assert message == MEANT
+
+
+async def test_properties_and_id_are_read_without_the_rest():
+    message = await pulled()
+    assert (message.tag, message.keys, message.message_id) == ("t", ("k", "l"), "A1")
+    assert type(message) is PulledMessage
+    assert message.properties is message.properties
+
+
+async def test_threads_that_ask_at_once_get_the_same():
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(200):
+            message = await pulled()
+            names = ("flag", "properties", "born_host", "message_id") * 4
+            found = list(pool.map(lambda name, each=message: getattr(each, name), names))
+            assert found == [getattr(MEANT, name) for name in names]

@@ -1,12 +1,17 @@
 """Listeners: one message or a list by the argument's name, and nothing guessed."""
 
+from __future__ import annotations
+
 import asyncio
+import contextvars
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from cometmq import MessageQueue, PushConsumer, PushSettings, StoredMessage
-from cometmq.client.consumer.listeners import listener_call
+from cometmq.client.consumer.listeners import ListenerCall, listener_call
+from cometmq.client.user_calls import call_user
 from cometmq.errors import SettingsError
 
 
@@ -77,3 +82,103 @@ async def test_an_async_listener_of_either_kind_is_known():
 def test_a_consumer_without_exactly_one_listener_is_refused(arguments: Any, says: str):
     with pytest.raises(SettingsError, match=says):
         PushConsumer("127.0.0.1:1", group="g", subscriptions=["orders"], **arguments)
+
+
+TENANT = contextvars.ContextVar("TENANT", default="nobody")
+
+
+def handle(given: Any) -> None:
+    seen, _ = TENANT.get(), TENANT.set(str(given))
+    if seen != "nobody":
+        raise AssertionError(f"it sees the tenant of {seen}")
+
+
+async def handle_async(given: Any) -> None:
+    handle(given)
+    await asyncio.sleep(0)
+    assert TENANT.get() == str(given), "its own variables stay during its call"
+    try:
+        await asyncio.wait_for(asyncio.Event().wait(), 0.001)
+    except TimeoutError:
+        assert TENANT.get() == str(given), "also behind an error that was thrown into it"
+
+
+LISTENERS: dict[str, dict[str, Any]] = {
+    "def": {"listener": handle},
+    "def batch": {"batch_listener": handle},
+    "async def": {"listener": handle_async},
+    "async def batch": {"batch_listener": handle_async},
+}
+
+
+def made(**given: Any) -> ListenerCall:
+    return listener_call(given.get("listener"), given.get("batch_listener"), None)
+
+
+@pytest.mark.parametrize("kind", LISTENERS)
+async def test_calls_of_one_task_share_no_variables(kind: str):
+    call = made(**LISTENERS[kind])
+    for number in range(3):
+        assert (await call.run_on_loop([number])).error is None  # type: ignore[list-item]
+    assert TENANT.get() == "nobody"
+
+
+@pytest.mark.parametrize("kind", ["def", "def batch"])
+def test_calls_of_one_thread_share_no_variables(kind: str):
+    call = made(**LISTENERS[kind])
+    with ThreadPoolExecutor(1) as thread:
+        for number in range(3):
+            assert thread.submit(call.run, [number]).result().error is None  # type: ignore[list-item]
+
+
+async def test_a_listener_sees_what_was_set_before_its_consumer_started():
+    async def look(_given: Any) -> None:
+        await asyncio.sleep(0)
+        assert TENANT.get() == "all"
+
+    TENANT.set("all")
+    assert (await made(listener=look).run_on_loop([1])).error is None  # type: ignore[list-item]
+
+
+async def test_a_cancelled_worker_cancels_its_listener_in_its_own_variables():
+    ended: list[str] = []
+
+    async def wait(given: Any) -> None:
+        TENANT.set(str(given))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(TENANT.get())
+
+    task = asyncio.create_task(made(listener=wait).run_on_loop([7]))  # type: ignore[list-item]
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["7"]
+
+
+@pytest.mark.parametrize("error", [StopIteration(1), GeneratorExit()])
+async def test_what_would_end_a_coroutine_is_an_error_of_the_function(error):
+    def here() -> None:
+        raise error
+
+    async def later() -> None:
+        await asyncio.sleep(0)
+        raise error
+
+    for function in (here, later):
+        async with asyncio.timeout(10):
+            with pytest.raises(RuntimeError, match=type(error).__name__):
+                await call_user(function)
+
+
+async def test_a_call_that_is_closed_ends():
+    async def waits() -> None:
+        await asyncio.sleep(60)
+
+    call = call_user(waits)
+    call.send(None)
+    call.close()  # RuntimeError if it went on.
+    with pytest.raises(RuntimeError, match="cannot reuse"):
+        call.send(None)

@@ -1,18 +1,19 @@
 """Failures that last: one line at the begin, one after five minutes with the count, one at the end."""
 
+from __future__ import annotations
+
+from dataclasses import astuple
+
 import pytest
 
+from cometmq.client.consumer.counts import Counts, TopicCounts
 from cometmq.client.outages import AGAIN_SECONDS, WELL_SECONDS, Outages
+from cometmq.codec.bodies.running import ConsumeRates
 from cometmq.model.errors import BrokerRefused, ConnectError
 from tests.support.hand_clock import HandClock
 
 AWAY = ConnectError("nobody answers at 10.0.0.1:10911")
 FIRST = f"pulling from broker-a fails: {AWAY}; trying again"
-
-
-@pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
 
 
 @pytest.fixture
@@ -94,3 +95,32 @@ def test_of_very_many_that_last_the_newest_is_not_forgotten(outages, caplog):
     for _ in range(3):
         outages.failed("pulling from", "broker-1000", AWAY, 1_000)
     assert sum("broker-1000 " in line for line in caplog.messages) == 1
+
+
+def test_rates_are_of_the_last_minute_and_failures_of_the_last_hour(clock):
+    counts = Counts(clock)
+    orders = counts.of("orders")
+    orders.called(0.1, 5, is_consumed=False)
+    for _ in range(12):  # Two minutes in which nothing else happens.
+        clock.turn(10)
+        counts.sample()
+    orders.called(0.2, 30, is_consumed=True)
+    orders.called(0.4, 6, is_consumed=False)
+    orders.pulls, orders.pulled, orders.pull_ms = 2, 36, 30.0
+    clock.turn(10)
+    rates = counts.rates()["orders"]
+    assert astuple(rates) == pytest.approx((15.0, 0.6, 300.0, 0.5, 0.1, 11))
+
+
+def test_a_consumer_that_has_just_begun_has_no_rates():
+    counts = Counts(HandClock())
+    counts.of("orders")
+    assert counts.rates() == {"orders": ConsumeRates()}
+
+
+def test_totals_are_copies():
+    counts = Counts(HandClock())
+    counts.of("orders").called(1.0, 1, is_consumed=True)
+    totals = counts.totals()
+    counts.of("orders").called(1.0, 1, is_consumed=True)
+    assert totals == {"orders": TopicCounts(calls=1, consume_ms=1000.0, consumed=1)}

@@ -1,9 +1,13 @@
 """What follows from a route."""
 
+import pytest
+
 from cometmq.client.connection.routes import KnownTopic, TopicRoutes, inherited_route
+from cometmq.client.producer.fault_table import ISOLATION_LATENCY_MS, FaultTable, avoided_for_ms
 from cometmq.model.flags import PERM_INHERIT, PERM_READ, PERM_READ_WRITE, PERM_WRITE
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import BrokerData, QueueData, TopicRoute
+from tests.support.hand_clock import HandClock
 
 MASTER = BrokerData("c", "a", {0: "a0:1", 1: "a1:1"})
 SLAVE_ONLY = BrokerData("c", "b", {1: "b1:1", 2: "b2:1"})
@@ -110,3 +114,33 @@ def test_a_topic_without_a_master_is_told_from_one_that_may_not_be_sent_to():
     away = known_of(route(QueueData("b", 1, 1, PERM_READ_WRITE)))
     closed = known_of(route(QueueData("a", 1, 1, PERM_READ)))
     assert (away.is_without_master, closed.is_without_master) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "avoided_ms"),
+    [
+        (0, 0), (49, 0), (50, 0), (549, 0), (550, 2000), (1799, 2000), (1800, 5000), (3000, 6000),
+        (5000, 10000), (10_000, 10000), (15000, 30000), (60_000, 30000),
+    ],
+)  # fmt: skip
+def test_the_classes_are_those_of_java_5(latency_ms, avoided_ms):
+    assert avoided_for_ms(latency_ms) == avoided_ms
+
+
+def test_a_slow_broker_is_available_again_when_its_time_is_over(clock):
+    table = FaultTable(clock)
+    assert table.is_available("a")
+    table.note("a", ISOLATION_LATENCY_MS)
+    assert not table.is_available("a")
+    assert table.is_available("b")
+    clock.turn(9.9)
+    assert not table.is_available("a")
+    clock.turn(0.1)
+    assert table.is_available("a")
+
+
+def test_a_quick_answer_ends_the_avoidance():
+    table = FaultTable(HandClock())
+    table.note("a", ISOLATION_LATENCY_MS)
+    table.note("a", 3)
+    assert table.is_available("a")
