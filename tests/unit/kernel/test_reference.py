@@ -1,6 +1,9 @@
 """The kernel's loops: frames, records, hashes."""
 
+import importlib
 import struct
+import sys
+import zlib
 from array import array
 
 import pytest
@@ -11,6 +14,7 @@ from cometmq.kernel import (
     MAGIC_V1,
     MAGIC_V2,
     WalkEnd,
+    crc,
     insert_keys,
     java_hash_many,
     split_frames,
@@ -139,3 +143,16 @@ def test_the_least_hash_of_all_has_no_absolute_value_and_counts_as_0():
     entries, _ = insert_keys(slots, 1, keys_of([-(2**31)], [0], [9]), 0, bytearray(3), 0, 4)
     assert INDEX_ENTRY.unpack(entries) == (0, 0, 0, 0)
     assert slots[0] == 1
+
+
+def test_both_libraries_agree(monkeypatch):
+    pieces = [b"", b"a", b"123456789", bytes(range(256)) * 40]
+    expected = [zlib.crc32(piece) for piece in pieces]
+    assert crc.crc32.__module__ == "zlib_ng.zlib_ng"
+    assert list(map(crc.crc32, pieces)) == expected
+    monkeypatch.setitem(sys.modules, "zlib_ng.zlib_ng", None)
+    try:
+        assert importlib.reload(crc).crc32 is zlib.crc32
+    finally:
+        monkeypatch.undo()
+        importlib.reload(crc)

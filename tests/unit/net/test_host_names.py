@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 import uvloop
 
+from cometmq.model.address import split_address
+from cometmq.model.errors import ConnectError
+from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
 from cometmq.net.host_names import KEPT_SECONDS, NAMES_MAX, WAIT_SECONDS, HostNames
 from cometmq.net.loop import loop_clock
+from cometmq.net.own_machine import is_own_machine, plain_ip
 from cometmq.net.virtual_loop import VirtualLoop
 
 
@@ -103,3 +107,73 @@ def test_no_more_names_than_a_few_are_asked_for():
         assert await names.ips_of("another") == {"127.0.0.9"}
 
     in_virtual_time(ask)
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("127.0.0.1:1", ("127.0.0.1", 1)),
+        ("broker.example:65535", ("broker.example", 65535)),
+        ("[fd00::2]:10911", ("fd00::2", 10911)),
+        ("fd00:0:0:0:0:0:0:2:10911", ("fd00:0:0:0:0:0:0:2", 10911)),  # As Java writes it.
+    ],
+)
+def test_an_address_is_a_host_and_a_port(address, place):
+    assert split_address(address) == place
+
+
+PORTS = ("0", "-1", "65536", "70000", "", "x", "²", " 1", "1_0", "9" * 5000)
+
+
+@pytest.mark.parametrize(
+    "address", ["", "host", ":1", "[]:1", *(f"host:{port}" for port in PORTS)]
+)
+def test_other_addresses_are_refused(address):
+    with pytest.raises(ValueError, match=r"must be host:port, with a port from 1 to 65535$"):
+        split_address(address)
+
+
+@pytest.mark.parametrize(
+    "make_loop", [uvloop.new_event_loop, asyncio.new_event_loop, VirtualLoop]
+)
+def test_a_port_that_there_is_not_is_no_other_port(make_loop):
+    """Port 65536 and more is port 0 and more to uvloop, and an OverflowError to asyncio."""
+
+    async def connect(port):
+        channels = Channels(SystemClock())
+        with pytest.raises(ConnectError, match=f":{port}: an address must be host:port"):
+            await channels.get(f"127.0.0.1:{port}")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1] + 65536
+        with asyncio.Runner(loop_factory=make_loop) as runner:
+            runner.run(connect(port))
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("::ffff:127.0.0.1", "127.0.0.1"),
+        ("::ffff:10.9.8.7", "10.9.8.7"),
+        ("::1", "::1"),
+        ("fe80::1%eth0", "fe80::1"),
+    ],
+)
+def test_an_address_is_compared_without_its_dress(text, plain):
+    assert plain_ip(text) == plain
+
+
+@pytest.mark.parametrize(
+    ("peer", "local", "is_own"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.9", "127.0.0.1", True),
+        ("::1", "::1", True),
+        ("10.9.8.7", "10.9.8.7", True),
+        ("10.9.8.6", "10.9.8.7", False),
+        ("fe80::2", "fe80::1", False),
+    ],
+)
+def test_own_is_loopback_or_the_same_address(peer, local, is_own):
+    assert is_own_machine(peer, local) is is_own

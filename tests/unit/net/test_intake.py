@@ -18,9 +18,8 @@ from cometmq.net.requests import OwnMachineGate, RequestRule, RequestTable
 from cometmq.net.server import Server
 from cometmq.net.turn import AHEAD_COST, AHEAD_SIZE_MAX, COUNT_MAX, LONE_TURNS
 from tests.support.hand_clock import HandClock
-from tests.support.hand_connection import connection_from
+from tests.support.hand_connection import Wire, connected_to
 from tests.support.tables import answering
-from tests.unit.net.test_turn import Wire
 
 TAKEN, ASK = 310, 9001
 
@@ -113,9 +112,7 @@ class Hall:
         return Answer(0)
 
     def connect(self) -> tuple[Peer, Wire]:
-        peer, wire = Peer(self.server, connection_from()), Wire()
-        peer.connection_made(wire)
-        return peer, wire
+        return connected_to(self.server)
 
     def opaques(self, what: str) -> list[int]:
         return [opaque for kind, opaque in self.taking.order if kind == what]

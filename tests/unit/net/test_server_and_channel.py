@@ -27,7 +27,6 @@ from cometmq.net.dispatcher import PENDING_MAX, Dispatcher
 from cometmq.net.server import Server
 from cometmq.steps.steps import Done, called_back, elsewhere, turn_end
 from cometmq.wire.connection import Connection
-from tests.support.hand_clock import HandClock
 from tests.support.tables import answering, table_of
 from tests.unit.broker.conftest import eventually
 
@@ -158,13 +157,9 @@ async def test_requests_of_dledger_are_refused_with_one_line_in_the_log(net, cap
     assert "dLegerPeers" in line
 
 
-async def test_an_answer_may_come_later_and_in_pieces(net):
+async def test_an_answer_may_come_later_and_in_pieces_and_a_peer_can_be_asked_too(net):
     _, address, channels, _ = net
     assert (await channels.call(address, Command(LATER))).body == b"later"
-
-
-async def test_a_peer_can_be_asked_too(net):
-    _, address, channels, _ = net
     assert (await channels.call(address, Command(ASK_BACK))).body == b"you said ping-pong"
 
 
@@ -276,11 +271,15 @@ async def test_a_oneway_request_is_not_answered(net):
         assert b'"opaque":1' not in answer
 
 
+def raw_frame(header: bytes, kind: int = JSON) -> bytes:
+    """A frame with a header as it is."""
+    return struct.pack(">II", 4 + len(header), kind << 24 | len(header)) + header
+
+
 async def test_an_unreadable_frame_is_answered_and_the_connection_lives(net):
     server, address, _, _ = net
     async with connected(address) as (reader, writer):
-        header = b'{"code":"no number","opaque":5}'
-        writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
+        writer.write(raw_frame(b'{"code":"no number","opaque":5}'))
         answer = await asyncio.wait_for(reader.read(4096), 2)
         assert b'"opaque":5' in answer
         assert b"unreadable frame" in answer
@@ -298,8 +297,7 @@ async def test_an_unreadable_answer_or_oneway_request_is_not_answered(net, flag,
         header = b'{"code":"no number","flag":%d,"opaque":5}' % flag
         if not is_json:
             header = struct.pack(">hbhiii", 10, 0, 479, 5, flag, 1000)
-        kind = 0 if is_json else 1
-        writer.write(struct.pack(">II", 4 + len(header), kind << 24 | len(header)) + header)
+        writer.write(raw_frame(header, kind=JSON if is_json else ROCKETMQ))
         writer.write(encode_command(Command(ECHO, opaque=6)))
         answer = await asyncio.wait_for(reader.read(4096), 2)
         assert b'"opaque":6' in answer
@@ -314,14 +312,10 @@ async def test_an_unreadable_answer_fails_the_request_that_waits_for_it():
     async def answer(reader, writer):
         await reader.read(4096)
         for code, flag in ((b'"x"', b"0"), (b"0", b"1")):
-            header = b'{"code":%s,"flag":%s,"opaque":1,"language":"JAVA","version":479}' % (
-                code,
-                flag,
-            )
-            writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
+            told_of = b'"opaque":1,"language":"JAVA","version":479}'
+            writer.write(raw_frame(b'{"code":%s,"flag":%s,%s' % (code, flag, told_of)))
         await reader.read(4096)
-        header = b'{"code":"x","flag":1,"opaque":2}'
-        writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
+        writer.write(raw_frame(b'{"code":"x","flag":1,"opaque":2}'))
         told.set_result(await reader.read())
         writer.close()
 
@@ -350,8 +344,7 @@ async def test_a_server_s_request_fails_at_once_if_its_answer_is_unreadable(net)
         ((_, _, number, *_),) = Connection().receive_data(
             await asyncio.wait_for(reader.read(4096), 2)
         )
-        header = b'{"code":"x","flag":1,"opaque":%d}' % number
-        writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
+        writer.write(raw_frame(b'{"code":"x","flag":1,"opaque":%d}' % number))
         assert b'"opaque":77' in await asyncio.wait_for(reader.read(4096), 10)
 
 
@@ -373,8 +366,7 @@ async def test_half_received_frames_have_a_common_bound():
             await asyncio.wait_for(reader.readexactly(1), 2)
 
 
-async def test_a_frame_that_does_not_get_on_ends_its_connection_and_a_slow_one_does_not():
-    clock = HandClock()
+async def test_a_frame_that_does_not_get_on_ends_its_connection_and_a_slow_one_does_not(clock):
     begin = struct.pack(">II", 1_000_000, 10) + bytes(1000)
     async with (
         serving(Dispatcher(), clock) as (server, address, _),
@@ -393,8 +385,7 @@ async def test_a_frame_that_does_not_get_on_ends_its_connection_and_a_slow_one_d
         assert not slow.at_eof()
 
 
-async def test_of_half_frames_the_one_that_waits_longest_goes_and_not_the_last():
-    clock = HandClock()
+async def test_of_half_frames_the_one_that_waits_longest_goes_and_not_the_last(clock):
     async with (
         serving(Dispatcher(), clock, partial_size_max=300_000) as (server, address, _),
         AsyncExitStack() as opened,
@@ -435,13 +426,27 @@ async def test_a_peer_that_does_not_read_is_not_read():
         assert handled == requests
 
 
-async def test_a_peer_with_too_many_unanswered_requests_is_told_to_wait():
-    waits: list[Done] = []
+class Slow:
+    """Answers when the test says so.
 
-    def slow(_command, _peer):
-        yield from called_back(waits.append)
+    Attributes:
+        waits: How each request goes on.
+    """
+
+    def __init__(self) -> None:
+        self.waits: list[Done] = []
+
+    def __call__(self, _command, _peer):
+        yield from called_back(self.waits.append)
         return Answer()
 
+    def go_on(self) -> None:
+        for done in self.waits:
+            done(None, None)
+
+
+async def test_a_peer_with_too_many_unanswered_requests_is_told_to_wait():
+    slow = Slow()
     async with serving(answering({1: slow})) as (_, address, channels):
         channel = await channels.get(address)
         waiting = [
@@ -449,20 +454,14 @@ async def test_a_peer_with_too_many_unanswered_requests_is_told_to_wait():
         ]
         refused = await asyncio.gather(*waiting[PENDING_MAX:])
         assert {answer.code for answer in refused} == {ResponseCode.SYSTEM_BUSY}
-        for done in waits:
-            done(None, None)
+        slow.go_on()
         answers = await asyncio.gather(*waiting[:PENDING_MAX])
         assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
         assert (await channel.start_call(Command(2), timeout_ms=5000)).code == NOT_SUPPORTED
 
 
 async def test_waiting_requests_are_bounded_in_bytes_and_others_are_served():
-    waits: list[Done] = []
-
-    def slow(_command, _peer):
-        yield from called_back(waits.append)
-        return Answer()
-
+    slow = Slow()
     table = answering({1: slow, ECHO: ANSWERS[ECHO]})
     async with serving(table) as (_, address, channels):
         others = Channels(SystemClock())
@@ -470,10 +469,9 @@ async def test_waiting_requests_are_bounded_in_bytes_and_others_are_served():
         large = bytes(15 << 20)
         held = [channel.start_call(Command(1, body=large), timeout_ms=20_000) for _ in range(3)]
         refused = await channel.start_call(Command(1, body=b"small"), timeout_ms=20_000)
-        assert (refused.code, len(waits)) == (ResponseCode.SYSTEM_BUSY, 3)
+        assert (refused.code, len(slow.waits)) == (ResponseCode.SYSTEM_BUSY, 3)
         assert (await others.call(address, Command(ECHO), timeout_ms=5000)).code == 0
-        for done in waits:
-            done(None, None)
+        slow.go_on()
         assert {answer.code for answer in await asyncio.gather(*held)} == {0}
         assert (await channel.start_call(Command(ECHO), timeout_ms=5000)).code == 0
         await others.close()
@@ -543,8 +541,7 @@ async def test_a_peer_that_has_gone_is_not_asked(net):
     await eventually(lambda: asked)
 
 
-async def test_a_silent_connection_is_closed_and_a_speaking_one_is_not():
-    clock = HandClock()
+async def test_a_silent_connection_is_closed_and_a_speaking_one_is_not(clock):
     async with (
         serving(Dispatcher(), clock) as (server, address, channels),
         connected(address) as (silent, _),

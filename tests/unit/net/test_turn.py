@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -20,47 +20,12 @@ from cometmq.net.peer import Peer
 from cometmq.net.server import Server
 from cometmq.net.socket_writer import SocketWriter
 from cometmq.net.turn import BUDGET_SECONDS, COUNT_MAX, LONE_READS, LONE_TURNS
-from cometmq.wire.connection import Connection
 from tests.support.hand_clock import HandClock
-from tests.support.hand_connection import connection_from
+from tests.support.hand_connection import Wire, connected_to
 from tests.support.tables import table_of
 
 STORE, ASK, FAIL = 9100, 9001, 9002
 REQUEST_SECONDS = 100e-6
-
-
-class Wire(asyncio.Transport):
-    """A transport without a socket, which keeps what is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.is_read = True
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """There is no buffer."""
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += data
-
-    def pause_reading(self) -> None:
-        self.is_read = False
-
-    def resume_reading(self) -> None:
-        self.is_read = True
-
-    def close(self) -> None:
-        self.is_read = False
-
-    abort = close
-
-    def answers(self) -> list[tuple[int, int]]:
-        """(code, opaque) of the answers that were written since the last time."""
-        data, self.written = self.written, b""
-        return [(command[0], command[2]) for command in Connection[None]().receive_data(data)]
 
 
 class Stores:
@@ -109,9 +74,7 @@ class Hall:
         raise ZeroDivisionError("its fault")
 
     def connect(self) -> tuple[Peer, Wire]:
-        peer, wire = Peer(self.server, connection_from()), Wire()
-        peer.connection_made(wire)
-        return peer, wire
+        return connected_to(self.server)
 
 
 @pytest.fixture
@@ -326,52 +289,56 @@ class Plain(Wire):
         return self._near if name == "socket" else default
 
 
-def test_pieces_are_written_as_one_and_what_the_socket_does_not_take_follows():
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two ends of a connection, neither of which blocks."""
     near, far = socket.socketpair()
     with near, far:
         near.setblocking(False)
-        transport = Plain(near)
-        writer = SocketWriter(transport)
-        assert writer.write_pieces_now([b"head", memoryview(b"body"), b""], 8)
-        assert (transport.written, far.recv(100)) == (b"", b"headbody")
-        pieces: list[bytes | memoryview] = [
-            b"h" * 10,
-            memoryview(bytes(range(256)) * (1 << 16)),
-        ]
-        size = 10 + (16 << 20)
-        assert not writer.write_pieces_now(pieces, size)  # 16 MiB: more than a socket takes.
-        sent = b""
         far.setblocking(False)
-        with suppress(BlockingIOError):
-            while True:
-                sent += far.recv(1 << 20)
-        assert sent
-        assert sent + transport.written == b"".join(pieces)
-        writer.lost()
-        transport.written = b""
-        assert not writer.write_pieces_now([b"la", b"te"], 4)
-        assert transport.written == b"late"
+        yield near, far
 
 
-def test_more_pieces_than_the_system_takes_at_once_are_written_in_their_order():
+def test_pieces_are_written_as_one_and_what_the_socket_does_not_take_follows(pair):
+    near, far = pair
+    transport = Plain(near)
+    writer = SocketWriter(transport)
+    assert writer.write_pieces_now([b"head", memoryview(b"body"), b""], 8)
+    assert (transport.written, far.recv(100)) == (b"", b"headbody")
+    pieces: list[bytes | memoryview] = [
+        b"h" * 10,
+        memoryview(bytes(range(256)) * (1 << 16)),
+    ]
+    size = 10 + (16 << 20)
+    assert not writer.write_pieces_now(pieces, size)  # 16 MiB: more than a socket takes.
+    sent = b""
+    with suppress(BlockingIOError):
+        while True:
+            sent += far.recv(1 << 20)
+    assert sent
+    assert sent + transport.written == b"".join(pieces)
+    writer.lost()
+    transport.written = b""
+    assert not writer.write_pieces_now([b"la", b"te"], 4)
+    assert transport.written == b"late"
+
+
+def test_more_pieces_than_the_system_takes_at_once_are_written_in_their_order(pair):
     """No turn of today has so many (256 pulls of two pieces each): whoever raises that loses nothing."""
-    near, far = socket.socketpair()
-    with near, far:
-        near.setblocking(False)
-        transport = Plain(near)
-        writer = SocketWriter(transport)
-        pieces: list[bytes | memoryview] = [
-            memoryview(b"%05d" % number) for number in range(3 * os.sysconf("SC_IOV_MAX"))
-        ]
-        writer.write_pieces_now(pieces, 5 * len(pieces))
-        far.setblocking(False)
-        sent = b""
-        with suppress(BlockingIOError):
-            sent = far.recv(1 << 20)
-        assert sent + transport.written == b"".join(pieces)
+    near, far = pair
+    transport = Plain(near)
+    writer = SocketWriter(transport)
+    pieces: list[bytes | memoryview] = [
+        memoryview(b"%05d" % number) for number in range(3 * os.sysconf("SC_IOV_MAX"))
+    ]
+    writer.write_pieces_now(pieces, 5 * len(pieces))
+    sent = b""
+    with suppress(BlockingIOError):
+        sent = far.recv(1 << 20)
+    assert sent + transport.written == b"".join(pieces)
 
 
-def test_only_plain_sockets_are_written_past_their_transport():
+def test_only_plain_sockets_are_written_past_their_transport(pair):
     class Secret(Wire):
         def __init__(self, near: socket.socket, ssl: object) -> None:
             super().__init__()
@@ -380,36 +347,33 @@ def test_only_plain_sockets_are_written_past_their_transport():
         def get_extra_info(self, name: str, default: Any = None) -> Any:
             return self._extra.get(name, default)
 
-    near, far = socket.socketpair()
-    with near, far:
-        plain, secret = Secret(near, None), Secret(near, object())
-        assert SocketWriter(plain).write_now(b"plain")
-        assert (plain.written, far.recv(100)) == (b"", b"plain")
-        assert not SocketWriter(secret).write_now(b"secret")
-        assert secret.written == b"secret"
-        far.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            far.recv(100)
-        closing = SocketWriter(plain)
-        closing.lost()
-        assert not closing.write_now(b"late")
-        assert plain.written == b"late"
+    near, far = pair
+    plain, secret = Secret(near, None), Secret(near, object())
+    assert SocketWriter(plain).write_now(b"plain")
+    assert (plain.written, far.recv(100)) == (b"", b"plain")
+    assert not SocketWriter(secret).write_now(b"secret")
+    assert secret.written == b"secret"
+    with pytest.raises(BlockingIOError):
+        far.recv(100)
+    closing = SocketWriter(plain)
+    closing.lost()
+    assert not closing.write_now(b"late")
+    assert plain.written == b"late"
 
 
-def test_what_the_transport_has_goes_first_and_behind_it_the_socket_is_written_again():
+def test_what_the_transport_has_goes_first_and_behind_it_the_socket_is_written_again(pair):
     class Slow(Plain):
         def get_write_buffer_size(self) -> int:
             return len(self.written)
 
-    near, far = socket.socketpair()
-    with near, far:
-        transport = Slow(near)
-        writer = SocketWriter(transport)
-        writer.write(b"first ")
-        assert not writer.write_now(b"second ")
-        assert not writer.write_pieces_now([b"third"], 5)
-        assert not writer.is_direct
-        assert transport.written == b"first second third"
-        transport.written = b""  # It has written them.
-        assert writer.write_now(b"fourth")
-        assert (transport.written, far.recv(100)) == (b"", b"fourth")
+    near, far = pair
+    transport = Slow(near)
+    writer = SocketWriter(transport)
+    writer.write(b"first ")
+    assert not writer.write_now(b"second ")
+    assert not writer.write_pieces_now([b"third"], 5)
+    assert not writer.is_direct
+    assert transport.written == b"first second third"
+    transport.written = b""  # It has written them.
+    assert writer.write_now(b"fourth")
+    assert (transport.written, far.recv(100)) == (b"", b"fourth")

@@ -30,14 +30,11 @@ from cometmq.net.virtual_loop import (
     VirtualLoop,
 )
 from cometmq.wire.connection import Connection
+from tests.support.virtual import run_virtually
 
 
 def run(main, **settings):
-    def make() -> VirtualLoop:
-        return VirtualLoop(**settings)
-
-    with asyncio.Runner(loop_factory=make) as runner:
-        return runner.run(main())
+    return run_virtually(main(), **settings)
 
 
 def test_days_pass_in_a_moment_and_both_clocks_say_so():

@@ -35,8 +35,12 @@ def test_pieces_of_any_size_give_the_same_commands(size):
     assert connection.buffered == 0
 
 
-def test_an_unreadable_header_is_skipped_and_the_rest_is_read():
-    connection = Connection[str]()
+@pytest.fixture
+def connection():
+    return Connection[str]()
+
+
+def test_an_unreadable_header_is_skipped_and_the_rest_is_read(connection):
     broken = raw_frame(b'{"code":"ten","opaque":77}')
     commands = connection.receive_data(FRAMES[0] + broken + FRAMES[1])
     assert [command[0] for command in commands] == [10, 11]
@@ -47,15 +51,13 @@ def test_an_unreadable_header_is_skipped_and_the_rest_is_read():
     assert connection.fault is None
 
 
-def test_the_opaque_of_a_broken_binary_header_is_found():
-    connection = Connection[str]()
+def test_the_opaque_of_a_broken_binary_header_is_found(connection):
     header = struct.pack(">hbhiii", 10, 0, 479, 41, 3, 1000)
     assert connection.receive_data(raw_frame(header, kind=ROCKETMQ)) == []
     assert connection.bad_frames[0][1:] == (41, 3)
 
 
-def test_a_header_longer_than_its_frame_is_skipped():
-    connection = Connection[str]()
+def test_a_header_longer_than_its_frame_is_skipped(connection):
     frame = struct.pack(">II", 14, 50) + b"0123456789"
     assert [c[0] for c in connection.receive_data(frame + FRAMES[0])] == [10]
     assert "50 bytes" in str(connection.bad_frames[0].error)
@@ -81,8 +83,7 @@ def test_a_length_that_cannot_be_true_ends_the_stream_behind_the_good(length, wi
     assert isinstance(connection.fault, FrameTooLarge if 3 < length < 1 << 31 else CodecError)
 
 
-def test_answers_find_their_waiters_in_any_order():
-    connection = Connection[str]()
+def test_answers_find_their_waiters_in_any_order(connection):
     first = connection.request(Command(1), "first", deadline=1.0)
     second = connection.request(Command(2), "second", deadline=2.0)
     (one,), (two,) = Connection().receive_data(first), Connection().receive_data(second)
@@ -91,8 +92,7 @@ def test_answers_find_their_waiters_in_any_order():
     assert connection.take(one[2]) is None
 
 
-def test_deadlines_give_waiters_back_once():
-    connection = Connection[str]()
+def test_deadlines_give_waiters_back_once(connection):
     connection.request(Command(1), "early", deadline=1.0)
     connection.request(Command(1), "late", deadline=2.0)
     assert connection.expire(0.5) == []
@@ -101,15 +101,13 @@ def test_deadlines_give_waiters_back_once():
     assert connection.waiting == 0
 
 
-def test_a_oneway_waits_for_nobody():
-    connection = Connection[str]()
+def test_a_oneway_waits_for_nobody(connection):
     (command,) = Connection().receive_data(connection.oneway(Command(15)))
     assert Command(*command).is_oneway
     assert connection.waiting == 0
 
 
-def test_opaques_in_use_are_not_given_again():
-    connection = Connection[str]()
+def test_opaques_in_use_are_not_given_again(connection):
     connection._opaque = 0x7FFFFFFE
     for _ in range(3):
         connection.request(Command(1), "waits", deadline=1.0)

@@ -98,8 +98,12 @@ class Talk:
         return responses(self.frames)[stream].trailers == {"grpc-status": "0"}
 
 
-def test_a_request_becomes_events_and_its_response_frames():
-    talk = Talk()
+@pytest.fixture
+def talk():
+    return Talk()
+
+
+def test_a_request_becomes_events_and_its_response_frames(talk):
     assert talk.say(request(1), body_frames(1, b"question", is_last=True)) == [
         Opened(1, request_fields()),
         BodyPart(1, b"question"),
@@ -192,8 +196,7 @@ def test_streams_take_turns_so_that_a_large_answer_does_not_hold_up_a_small_one(
     assert len(piece) < 512 << 10
 
 
-def test_windows_for_clients_are_given_back_once_half_is_used():
-    talk = Talk()
+def test_windows_for_clients_are_given_back_once_half_is_used(talk):
     talk.say(request(1))
     before = len(talk.frames)
     for _ in range(64):
@@ -205,8 +208,7 @@ def test_windows_for_clients_are_given_back_once_half_is_used():
     assert int.from_bytes(first[0].payload) == CONNECTION_WINDOW - 65_535
 
 
-def test_a_response_that_ends_before_its_request_resets_the_rest():
-    talk = Talk()
+def test_a_response_that_ends_before_its_request_resets_the_rest(talk):
     talk.say(request(1))
     talk.engine.send_head(1, TRAILERS, is_last=True)
     talk.flush()
@@ -215,8 +217,7 @@ def test_a_response_that_ends_before_its_request_resets_the_rest():
     assert talk.is_alive()
 
 
-def test_what_is_sent_on_a_stream_that_is_over_is_dropped():
-    talk = Talk()
+def test_what_is_sent_on_a_stream_that_is_over_is_dropped(talk):
     talk.say(request(1, is_last=True), reset(1))
     assert talk.events[-1] == Reset(1)
     talk.engine.send_head(1, HEAD)
@@ -227,8 +228,7 @@ def test_what_is_sent_on_a_stream_that_is_over_is_dropped():
     assert talk.engine.is_blocked(1)
 
 
-def test_what_is_sent_after_the_end_is_dropped():
-    talk = Talk()
+def test_what_is_sent_after_the_end_is_dropped(talk):
     talk.say(request(1, is_last=True))
     for _ in range(2):
         talk.engine.send_head(1, HEAD)
@@ -263,8 +263,7 @@ def test_a_stream_whose_client_never_reads_is_found_after_its_time():
     assert talk.engine.stalled(131.0, 30.0) == []
 
 
-def test_a_client_that_announces_its_leave_gets_the_answers_to_its_calls():
-    talk = Talk()
+def test_a_client_that_announces_its_leave_gets_the_answers_to_its_calls(talk):
     talk.say(request(1, is_last=True), frame(GOAWAY, bytes(8)))
     talk.engine.send_head(1, HEAD)
     talk.engine.send(1, b"answer")
@@ -273,8 +272,7 @@ def test_a_client_that_announces_its_leave_gets_the_answers_to_its_calls():
     assert responses(talk.frames)[1].body == b"answer"
 
 
-def test_a_server_that_leaves_first_serves_calls_on_their_way_and_then_refuses_more():
-    talk = Talk()
+def test_a_server_that_leaves_first_serves_calls_on_their_way_and_then_refuses_more(talk):
     talk.say(request(1, is_last=True))
     talk.engine.go_away(is_final=False)
     talk.say(request(3, is_last=True))
@@ -286,8 +284,7 @@ def test_a_server_that_leaves_first_serves_calls_on_their_way_and_then_refuses_m
     assert {each.stream: each.code for each in talk.frames if each.kind == RST_STREAM} == {5: 7}
 
 
-def test_a_ping_is_answered_and_one_is_sent():
-    talk = Talk()
+def test_a_ping_is_answered_and_one_is_sent(talk):
     talk.say(frame(PING, b"12345678"))
     assert talk.frames[-1] == Frame(PING, ACK, 0, b"12345678")
     talk.engine.ping()
@@ -316,22 +313,19 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("fields", MALFORMED.values(), ids=MALFORMED)
-def test_a_malformed_request_ends_its_stream_alone(fields):
-    talk = Talk()
+def test_a_malformed_request_ends_its_stream_alone(talk, fields):
     assert talk.say(request(1, fields, is_last=True)) == [Reset(1)]
     assert talk.codes(RST_STREAM) == [H2Error.PROTOCOL_ERROR]
     assert talk.is_alive()
 
 
-def test_malformed_trailers_end_their_stream_alone():
-    talk = Talk()
+def test_malformed_trailers_end_their_stream_alone(talk):
     talk.say(request(1), request(1, [(b":path", b"/")], is_last=True))
     assert talk.codes(RST_STREAM) == [H2Error.PROTOCOL_ERROR]
     assert talk.is_alive()
 
 
-def test_too_many_headers_are_told_from_others_and_later_ones_are_still_understood():
-    talk = Talk()
+def test_too_many_headers_are_told_from_others_and_later_ones_are_still_understood(talk):
     large = request_fields(b"/", *((b"x-%d" % at, b"v" * 1000) for at in range(17)))
     payload = block(large, is_indexed=True)
     assert len(payload) > 16384
@@ -347,8 +341,7 @@ def test_too_many_headers_are_told_from_others_and_later_ones_are_still_understo
     assert talk.events[-2] == Opened(3, request_fields(b"/t.T/Echo", (b"x-16", b"v" * 1000)))
 
 
-def test_a_stream_above_the_limit_is_refused_and_one_that_ends_makes_room():
-    talk = Talk()
+def test_a_stream_above_the_limit_is_refused_and_one_that_ends_makes_room(talk):
     talk.say(b"".join(request(1 + 2 * at, is_last=True) for at in range(STREAMS_MAX)))
     beyond = 1 + 2 * STREAMS_MAX
     assert talk.say(request(beyond, is_last=True)) == []
@@ -403,8 +396,7 @@ def test_a_window_that_opens_a_little_costs_no_more_beside_many_that_wait(window
     ],
     ids=["window of a stream overflows", "data after the end", "headers after the end"],
 )
-def test_a_fault_of_a_stream_ends_that_stream(said, code):
-    talk = Talk()
+def test_a_fault_of_a_stream_ends_that_stream(talk, said, code):
     talk.say(request(1, is_last=True))
     assert talk.say(said) == [Reset(1)]
     assert talk.codes(RST_STREAM) == [code]
@@ -510,8 +502,7 @@ def test_a_client_of_another_protocol_gets_no_frames():
     assert [each.kind for each in talk.frames] == [SETTINGS, WINDOW_UPDATE]
 
 
-def test_frames_at_their_rate_are_no_flood():
-    talk = Talk()
+def test_frames_at_their_rate_are_no_flood(talk):
     for second in range(60):
         talk.say(
             *(request(at) + reset(at) for at in range(1 + 400 * second, 401 + 400 * second, 2)),
@@ -522,24 +513,21 @@ def test_frames_at_their_rate_are_no_flood():
     assert talk.is_alive()
 
 
-def test_a_client_may_give_up_all_its_waiting_calls_at_once():
-    talk = Talk()
+def test_a_client_may_give_up_all_its_waiting_calls_at_once(talk):
     streams = range(1, 1800, 2)
     talk.say(*(request(each, is_last=True) for each in streams))
     talk.say(*(reset(each) for each in streams))
     assert talk.is_alive()
 
 
-def test_unknown_settings_take_no_memory():
-    talk = Talk()
+def test_unknown_settings_take_no_memory(talk):
     for start in range(0, 62_000, 2000):
         talk.say(settings((each, 1) for each in range(start + 100, start + 2100)))
     assert len(talk.engine._h2.remote_settings) < 10
     assert talk.is_alive()
 
 
-def test_streams_that_are_over_are_forgotten():
-    talk = Talk()
+def test_streams_that_are_over_are_forgotten(talk):
     for at in range(3000):
         stream = 1 + 2 * at
         talk.say(request(stream, is_last=True))
