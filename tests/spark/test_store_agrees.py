@@ -22,8 +22,8 @@ from cometmq.spark.store.format import RocketMQStoreSource
 from cometmq.store.real_disk import RealDisk
 from tests.support import processes
 from tests.support.big_store import QUEUES, SETTINGS, TOPICS
+from tests.support.offline_steps import STORES
 from tests.unit.spark.test_store_jobs import big  # noqa: F401  A fixture.
-from tests.unit.spark.test_store_rows import STORES
 
 GOLDEN = {
     "mappedFileSizeCommitLog": 262_144,

@@ -31,8 +31,7 @@ def test_new_ids_of_one_moment_are_all_different():
     assert {len(each) for each in found} == {32}
 
 
-def test_new_ids_carry_the_time_and_the_address():
-    clock = HandClock()
+def test_new_ids_carry_the_time_and_the_address(clock):
     first = fresh(clock).make(1)[0].as_py()
     assert first.startswith("7F000001000500000007")
     assert abs(unique_id_time(first, now_ms=clock.now_ms() + 1) - clock.now_ms()) < 1000

@@ -193,11 +193,11 @@ def test_a_manifest_is_read_back_as_it_was_written(tmp_path):
         JobFolder("nowhere://x")
 
 
-def test_progress_says_rows_rate_and_the_time_left():
-    now, out = [0.0], io.StringIO()
-    progress = RunProgress("json", "copy", stream=out, clock=lambda: now[0])
+def test_progress_says_rows_rate_and_the_time_left(clock):
+    out = io.StringIO()
+    progress = RunProgress("json", "copy", stream=out, clock=clock.monotonic)
     progress.expect(1000, 5_000_000)
-    now[0] = 2.0
+    clock.turn(2)
     progress.at_share(1, 4)
     told = json.loads(out.getvalue())
     assert (told["rows"], told["rowsPerSecond"], told["mbPerSecond"]) == (250, 125, 0.62)
@@ -232,13 +232,12 @@ def test_nothing_is_told_into_a_pipe():
     assert out.getvalue() == ""
 
 
-def test_a_rate_is_kept_over_the_whole_run():
-    now = [0.0]
+def test_a_rate_is_kept_over_the_whole_run(clock):
     pauses: list[float] = []
-    limit = RateLimit(100, clock=lambda: now[0], pause=pauses.append)
-    now[0] = 0.5
+    limit = RateLimit(100, clock=clock.monotonic, pause=pauses.append)
+    clock.turn(0.5)
     limit.wait(150)
-    now[0] = 4.0
+    clock.turn(3.5)
     limit.wait(100)
     assert pauses == [1.0]
 

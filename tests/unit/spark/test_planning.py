@@ -1,13 +1,23 @@
 """Which offsets are read, and by which tasks."""
 
+import json
 import pickle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.model.errors import SettingsError, TopicNotFound
 from cometmq.model.queue import MessageQueue
+from cometmq.spark.source.commits import ends_of
+from cometmq.spark.source.missing import (
+    MissingBrokerQueues,
+    QueuesMissing,
+    check_missing,
+    missing_queues,
+)
+from cometmq.spark.source.offsets import INITIAL, QueueValues, StreamOffset
 from cometmq.spark.source.planning import (
     PlannedRange,
     RangesPartition,
@@ -242,3 +252,156 @@ def test_a_task_travels_to_its_executor():
     task = RangesPartition(ranges_of([3, 4]))
     assert pickle.loads(pickle.dumps(task)).ranges == task.ranges
     assert "t@b:0[5, 8)" in repr(task)
+
+
+@pytest.fixture
+def lost() -> MemoryCluster:
+    lost = MemoryCluster()
+    for number in range(2):
+        lost.add("t", "a", number)
+    lost.add("orders-eu", "b")
+    return lost
+
+
+def found(lost: MemoryCluster, **options: str) -> list[MissingBrokerQueues]:
+    given = {"nameserver": "x:1", **({"subscribe": "t"} | options)}
+    if "subscribePattern" in options or "assign" in options:
+        del given["subscribe"]
+    settings = SourceSettings.parse(given, is_stream=False)
+    return missing_queues(settings, covered_queues(settings.topics, lost), lost)
+
+
+def shown(all_of: list[MissingBrokerQueues]) -> list[str]:
+    return [str(queue) for each in all_of for queue in each.queues]
+
+
+def test_nobody_is_missing_where_nothing_is_known(lost):
+    assert found(lost) == []
+
+
+def test_whom_the_nameserver_remembers_is_missing_with_the_queues_that_are_read(lost):
+    lost.missing.append(MissingBroker("c", "x", 0, {"t": 2, "orders-us": 1, "%RETRY%t": 1}))
+    assert shown(found(lost)) == ["t@c:0", "t@c:1"]
+    assert shown(found(lost, subscribePattern="orders-.*")) == ["orders-us@c:0"]
+    assert shown(found(lost, subscribe="orders-eu")) == []
+    assert shown(found(lost, assign='{"t": [1]}')) == ["t@c:1"]
+    assert shown(found(lost, assign='{"t": {"a": [1]}}')) == []
+
+
+def test_who_is_there_under_another_nameserver_is_not_missing(lost):
+    lost.missing.append(MissingBroker("a", "x", 0, {"t": 2}))
+    assert found(lost) == []
+
+
+def test_an_order_configuration_names_brokers(lost):
+    lost.ordered = [MessageQueue("t", broker, 0) for broker in ("a", "c")]
+    (one,) = found(lost)
+    assert shown([one]) == ["t@c:0"]
+    assert "order configuration" in one.why
+
+
+def test_the_brokers_that_the_user_names_are_all_that_must_be_there(lost):
+    lost.missing.append(MissingBroker("c", "x", 0, {"t": 3}))
+    assert found(lost, brokers="a") == []
+    assert shown(found(lost, brokers="a, c")) == ["t@c:0", "t@c:1", "t@c:2"]
+    (slip,) = found(lost, brokers="a,bb")
+    assert len(slip.queues) == 2
+    assert (
+        "not registered; did you mean 'b'?; its number of queues is assumed to be that of the other brokers"
+        in slip.why
+    )
+    (elsewhere,) = found(lost, brokers="b")
+    assert "no queue of the topics" in elsewhere.why
+
+
+def test_a_query_that_wants_other_queues_is_not_refused(lost):
+    lost.missing.append(MissingBroker("c", "x", 0, {"t": 2}))
+    settings = SourceSettings.parse({"nameserver": "x:1", "subscribe": "t"}, is_stream=False)
+    some = found(lost)
+    check_missing(some, settings, wanted=lambda _queues: [])
+    with pytest.raises(
+        QueuesMissing, match=r"^1 queue is missing: 1 of 't' at broker 'c' \(it left"
+    ):
+        check_missing(some, settings, wanted=lambda queues: queues[:1])
+
+
+def queue(topic="t", broker="b", number=0):
+    return MessageQueue(topic, broker, number)
+
+
+def test_equal_offsets_are_equal_text_whatever_order_they_were_made_in():
+    ends = {queue("z"): 1, queue("a", "y", 10): 2, queue("a", "y", 2): 3, queue("a", "x"): 4}
+    backwards = dict(reversed(ends.items()))
+    text = json.dumps(StreamOffset(ends).to_json())
+    assert text == json.dumps(StreamOffset(backwards).to_json())
+    assert text == (
+        '{"q": {"a": {"x": {"0": 4}, "y": {"2": 3, "10": 2}}, "z": {"b": {"0": 1}}}, "v": 1}'
+    )
+
+
+def test_an_offset_comes_back_from_its_json():
+    offset = StreamOffset({queue(): 5, queue(number=1): 7}, {queue(number=1): 3})
+    assert StreamOffset.from_json(json.loads(json.dumps(offset.to_json()))) == offset
+
+
+def test_the_initial_offset_knows_no_queue():
+    offset = StreamOffset.from_json(INITIAL)
+    assert offset.is_initial
+    assert offset.ends == {}
+    assert offset.to_json() == INITIAL
+
+
+@pytest.mark.parametrize("value", [{}, {"v": 2, "q": {}}, {"topic": {"0": 1}}])
+def test_an_offset_of_something_else_is_refused(value):
+    with pytest.raises(SettingsError, match="new checkpoint location"):
+        StreamOffset.from_json(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"t": 5}', 5),
+        ('{"t": {"b": 6}}', 6),
+        ('{"t": {"b": {"0": 7, "1": 8}}}', 7),
+        ('{"t": {"b": {"1": 8}}}', None),
+        ('{"t": {"other": 6}}', None),
+        ("{}", None),
+    ],
+)
+def test_a_tree_may_end_at_topic_broker_or_queue(text, expected):
+    assert QueueValues.parse(text, "startingOffsets").of(queue()) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("latst", "not JSON"),
+        ("5", "object by topic"),
+        ('{"t": "5"}', "object by broker"),
+        ('{"t": true}', "object by broker"),
+        ('{"t": {"b": {"x": 1}}}', "'x' is not a queue number"),
+        ('{"t": {"b": {"0": {"deep": 1}}}}', "a number"),
+    ],
+)
+def test_a_wrong_tree_names_the_option_and_the_fault(text, says):
+    with pytest.raises(SettingsError, match=f"startingOffsets.*{says}"):
+        QueueValues.parse(text, "startingOffsets")
+
+
+QUEUE = MessageQueue("orders", "broker-a", 3)
+
+
+def report(*offsets: object) -> str:
+    return json.dumps({"sources": [{"endOffset": offset} for offset in offsets]})
+
+
+def test_the_end_of_a_batch_is_found_among_other_sources():
+    ours = StreamOffset({QUEUE: 42}, {QUEUE: 7}).to_json()
+    others: list[object] = [{"topic": {"0": 5}}, 17, "17", None, "no json", {"v": 9}]
+    assert ends_of(report(*others, ours)) == {QUEUE: 42}
+    assert ends_of(report(json.dumps(ours))) == {QUEUE: 42}
+
+
+def test_before_the_first_batch_there_is_nothing_to_store():
+    assert ends_of(report(INITIAL)) == {}
+    assert ends_of(report()) == {}

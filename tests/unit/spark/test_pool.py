@@ -14,13 +14,6 @@ class Client:
         self.is_closed = True
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 LIMITS = PoolLimits(idle_ms=10_000, capacity=3)
 
 
@@ -30,13 +23,12 @@ def test_one_key_has_one_client():
     assert pool.get("a", Client) is not pool.get("b", Client)
 
 
-def test_who_was_idle_too_long_is_closed_when_another_is_asked_for():
-    clock = Clock()
-    pool = Pool(clock)
+def test_who_was_idle_too_long_is_closed_when_another_is_asked_for(clock):
+    pool = Pool(clock.monotonic)
     idle, used, asked = (pool.get(name, Client, LIMITS) for name in ("a", "b", "c"))
-    clock.now = 6
+    clock.turn(6)
     pool.get("b", Client, LIMITS)
-    clock.now = 11
+    clock.turn(5)
     assert pool.get("c", Client, LIMITS) is asked, (
         "the one that is asked for is not idle any more"
     )
@@ -52,11 +44,10 @@ def test_one_too_many_closes_the_one_that_was_not_used_longest():
     assert [name for name, client in clients.items() if client.is_closed] == ["b"]
 
 
-def test_who_is_busy_is_never_closed():
-    clock = Clock()
-    pool = Pool(clock)
+def test_who_is_busy_is_never_closed(clock):
+    pool = Pool(clock.monotonic)
     busy = pool.get("a", lambda: Client(is_busy=True), LIMITS)
-    clock.now = 100
+    clock.turn(100)
     for name in "bcde":
         pool.get(name, Client, LIMITS)
     assert not busy.is_closed

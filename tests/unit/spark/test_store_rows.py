@@ -17,18 +17,15 @@ from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import MAGIC_V2, Record, blank_tail, body_crc, encode_record
 from cometmq.model import flags
 from cometmq.model.errors import SettingsError, StoreDamaged
-from cometmq.offline.found import find_store
-from cometmq.offline.log_scan import LogScan
 from cometmq.spark.schema import arrow_schema
 from cometmq.spark.store.batch import StoreReader
 from cometmq.spark.store.format import RocketMQStoreSource
 from cometmq.spark.store.options import READ_OPTIONS, WRITE_OPTIONS
 from cometmq.spark.store.schema import VIEWS
-from cometmq.store.real_disk import RealDisk
+from tests.support.offline_steps import STORES, flip_bit, log_records
 from tests.support.store_puts import HOST_V4, HOST_V6
 
 ROOT = Path(__file__).parents[3]
-STORES = ROOT / "tests" / "golden" / "stores"
 FILE = 1 << 16
 STORED_MS = 1_700_000_000_000
 
@@ -87,23 +84,6 @@ def message(number: int, body: bytes = b"hello", **fields: Any) -> Record:
     )
 
 
-def change(root: Path, at: int) -> None:
-    """Flip a bit of the log."""
-    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
-        file.seek(at)
-        old = file.read(1)[0]
-        file.seek(at)
-        file.write(bytes([old ^ 1]))
-
-
-def log_records(root: Path) -> list[Record]:
-    found = find_store(str(root), None, RealDisk())
-    try:
-        return [record for records in LogScan(found) for record in records]
-    finally:
-        found.close()
-
-
 @pytest.mark.parametrize("name", ["clean", "crash"])
 @pytest.mark.parametrize("split_bytes", ["200000000", "30000"])
 def test_rows_say_what_the_log_of_a_java_broker_says(name, split_bytes):
@@ -160,7 +140,7 @@ def test_a_batch_of_a_batch_topic_is_its_messages_and_raw_one_record(tmp_path):
 
 def test_a_body_with_another_crc_is_marked_dropped_or_an_error(tmp_path):
     placed = write_log(tmp_path, [message(n, b"body-%d" % n) for n in range(5)])
-    change(tmp_path, placed[2].physical_offset + 90)
+    flip_bit(tmp_path, placed[2].physical_offset + 90)
     found = rows(tmp_path)
     assert [row["valid"] for row in found] == [True, True, False, True, True]
     assert found[2]["body"] != b"body-2"
@@ -175,7 +155,7 @@ def test_a_body_with_another_crc_is_marked_dropped_or_an_error(tmp_path):
 def test_bytes_that_are_no_record_are_a_row_nothing_or_an_error(tmp_path):
     placed = write_log(tmp_path, [message(n, b"x" * 50) for n in range(5)])
     hurt = placed[3].physical_offset
-    change(tmp_path, hurt + 5)
+    flip_bit(tmp_path, hurt + 5)
     found = rows(tmp_path)
     assert [row["queueOffset"] for row in found] == [0, 1, 2, None, 4]
     assert found[3]["valid"] is False
@@ -188,7 +168,7 @@ def test_bytes_that_are_no_record_are_a_row_nothing_or_an_error(tmp_path):
 
 def test_inner_lengths_that_do_not_add_up_are_damage_and_the_next_record_is_read(tmp_path):
     placed = write_log(tmp_path, [message(n, b"x" * 50) for n in range(5)])
-    change(tmp_path, placed[1].physical_offset + 87)  # The body's size.
+    flip_bit(tmp_path, placed[1].physical_offset + 87)  # The body's size.
     found = rows(tmp_path)
     assert [row["queueOffset"] for row in found] == [0, None, 2, 3, 4]
     assert found[1]["storeSize"] == placed[2].physical_offset - placed[1].physical_offset

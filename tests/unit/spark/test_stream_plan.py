@@ -99,26 +99,19 @@ def test_a_limit_bounds_each_batch_and_all_is_read(cluster):
     assert all(one[2] == two[1] for one, two in pairwise(sorted(read)) if one[0] == two[0])
 
 
-def test_available_now_stops_where_the_queues_ended_at_its_start(cluster):
+@pytest.mark.parametrize(
+    ("options", "read"), [({"startingOffsets": "earliest"}, [("t@b:0", 0, 10)]), ({}, [])]
+)
+def test_available_now_stops_where_the_queues_ended_at_its_start(cluster, options, read):
     queue = cluster.add("t", next=10)
-    reader = reader_of(startingOffsets="earliest")
+    reader = reader_of(**options)
     reader.prepareForTriggerAvailableNow()
     cluster.queues_by_name[queue].next = 99
     start = reader.initialOffset()
     end = all_from(reader, start)
-    assert rows(reader, start, end) == [("t@b:0", 0, 10)]
-    assert all_from(reader, end) == end
-
-
-def test_available_now_from_latest_reads_nothing_that_came_before(cluster):
-    queue = cluster.add("t", next=10)
-    reader = reader_of()
-    reader.prepareForTriggerAvailableNow()
-    cluster.queues_by_name[queue].next = 15
-    start = reader.initialOffset()
-    end = all_from(reader, start)
-    assert rows(reader, start, end) == []
+    assert rows(reader, start, end) == read
     assert end["q"] == {"t": {"b": {"0": 10}}}
+    assert all_from(reader, end) == end
 
 
 def test_a_new_queue_is_read_from_its_beginning_durably(cluster):
