@@ -23,7 +23,7 @@ from cometmq.store.message_store import MessageStore
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.retention import Retention
 from tests.support.hand_clock import HandClock
-from tests.support.offline_steps import CLOCK, restored, verdict_of
+from tests.support.offline_steps import CLOCK, errors_of, restored
 from tests.support.store_puts import (
     SMALL,
     bodies_of,
@@ -31,8 +31,8 @@ from tests.support.store_puts import (
     open_store,
     put,
     read_all,
-    run_jobs,
     settle,
+    writing,
 )
 
 SPLIT = 5000
@@ -70,10 +70,8 @@ def run(
 
 def filled(root: Path, count: int = 100, *, first: int = 0) -> Path:
     """A closed store with so many messages more."""
-    store = open_store(root)
-    put(store, *[b"%d " % number + b"x" * 200 for number in range(first, first + count)])
-    run_jobs(store)
-    store.close()
+    with writing(root) as store:
+        put(store, *[b"%d " % number + b"x" * 200 for number in range(first, first + count)])
     return root
 
 
@@ -403,13 +401,13 @@ def test_a_restored_store_is_the_store_or_its_archive_said_what_it_lacks(tmp_pat
         steps.step()
     steps.store.close()
     wanted = steps.messages(steps.root)
-    assert [each for each in verdict_of(steps.root).findings if each.is_error] == []
+    assert errors_of(steps.root) == []
     for number, place in enumerate(steps.places):
         _, findings = run(steps.root, place)
         back, missing = restored(place, tmp_path / f"back-{number}")
         assert bool(missing) <= bool(findings)
         if not missing:
-            assert [each for each in verdict_of(back).findings if each.is_error] == []
+            assert errors_of(back) == []
         for queue, messages in steps.messages(back).items():
             if steps.is_expired:  # What the log has deleted, the archive may have.
                 count = len(wanted[queue])
@@ -471,10 +469,8 @@ def test_an_archive_of_a_topic_is_none_of_the_store(tmp_path: Path):
 
 def test_an_archive_of_a_topic_is_compared_with_its_store(tmp_path: Path):
     root, place = filled(tmp_path / "store"), tmp_path / "place"
-    store = open_store(root)
-    put(store, b"other", topic="ships")
-    run_jobs(store)
-    store.close()
+    with writing(root) as store:
+        put(store, b"other", topic="ships")
     run(root, place, topics=("orders",))
     found = compare_folders(str(root), str(place), clock=CLOCK)
     assert found.is_same
@@ -503,14 +499,13 @@ def test_a_damaged_mark_claims_nothing(tmp_path: Path, content: str, places: lis
 def test_an_archive_until_a_time_has_exactly_what_was_stored_before_it(tmp_path, count):
     """Later runs add what was left out."""
     clock, root, place = HandClock(), tmp_path / "store", tmp_path / "place"
-    store, begins = open_store(root, clock=clock), []
-    for number in range(3 * count):
-        if number % count == 0:
-            clock.turn(90)
-            begins.append(clock.now_ms())
-        put(store, b"%d " % number + b"x" * 200)
-    run_jobs(store)
-    store.close()
+    begins = []
+    with writing(root, clock=clock) as store:
+        for number in range(3 * count):
+            if number % count == 0:
+                clock.turn(90)
+                begins.append(clock.now_ms())
+            put(store, b"%d " % number + b"x" * 200)
     _, second, third = begins
     rows = [
         run(root, place, until_ms=until_ms)[0]

@@ -1,12 +1,17 @@
-"""A log that nobody can read is no empty one, and what is damaged in another is a finding of every command that walks it."""
+"""A log that nobody can read is no empty one, and what is damaged in another is a finding of every command that walks it.
+
+A store verified in parts has what one walk over the whole finds, whatever the size of the parts.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from cometmq.codec.index_file import entry_position
 from cometmq.codec.properties import encode_properties
 from cometmq.model.errors import StoreDamaged
 from cometmq.net.clock import SystemClock
@@ -14,18 +19,29 @@ from cometmq.offline.archive import ArchiveRules, archive_task, finish_archive, 
 from cometmq.offline.copy_compare import compare_folders
 from cometmq.offline.findings import Findings
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.found import find_store
+from cometmq.offline.folder_disk import FolderDisk
+from cometmq.offline.found import FoundStore, find_store
 from cometmq.offline.log_end import damage_behind, durable_end
+from cometmq.offline.part_check import PartVerdict, check_part, parts_of
 from cometmq.offline.plan import LogRange
 from cometmq.offline.rebuild_store import StoreRebuild
 from cometmq.offline.repair import repair
 from cometmq.offline.summary import summarize
-from cometmq.offline.verify import verify
+from cometmq.offline.verify import StoreCheck, StoreVerdict
 from cometmq.store.lock import ABORT_FILE
 from cometmq.store.message_store import MessageStore
 from cometmq.store.real_disk import RealDisk
-from tests.support.offline_steps import CLOCK, files_below, rebuilt
-from tests.support.store_puts import SMALL, make_put, open_store, put, run_jobs
+from tests.support.offline_steps import (
+    CLOCK,
+    STORES,
+    files_below,
+    looked_at,
+    overwrite,
+    rebuilt,
+    store_with_a_record_in_a_body,
+    verdict_of,
+)
+from tests.support.store_puts import SMALL, make_put, put, writable_copy, writing
 
 MESSAGES = 60  # Of 400 bytes and more: the log has two files.
 GARBAGE = b"\x5a\xa5"
@@ -34,11 +50,9 @@ GARBAGE = b"\x5a\xa5"
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A store that its broker has closed."""
-    store = open_store(tmp_path / "store")
-    for number in range(MESSAGES):
-        put(store, b"%d" % number * 150)
-    run_jobs(store)
-    store.close()
+    with writing(tmp_path / "store") as store:
+        for number in range(MESSAGES):
+            put(store, b"%d" % number * 150)
     return tmp_path / "store"
 
 
@@ -107,9 +121,7 @@ def test_a_log_without_any_record_is_refused_and_nothing_changes(unreadable, tmp
 
 
 def test_a_store_in_numbers_says_how_much_of_it_is_no_record(unreadable):
-    found = find_store(str(unreadable), None, RealDisk())
-    summary = summarize(found)
-    found.close()
+    summary = looked_at(unreadable, summarize)
     assert (summary.log_end, summary.last_ms) == (0, None)
     assert summary.no_records == SMALL.commitlog_file_size, "of the first file"
 
@@ -139,9 +151,7 @@ def test_a_log_that_has_no_record_yet_is_not_refused(tmp_path, content):
     assert archived(root, tmp_path / "archive") == (0, [])
     result = rebuilt(root)
     assert (set(result.counts.values()), result.findings) == ({0}, [])
-    found = find_store(str(root), None, RealDisk())
-    assert verify(found).errors == 0
-    found.close()
+    assert verdict_of(root).errors == 0
 
 
 # --- damage
@@ -160,23 +170,17 @@ def test_damage_is_found_by_all_and_what_stands_behind_it_is_there(root, tmp_pat
     rows, findings = archived(root, tmp_path / "archive")
     assert rows == MESSAGES - 2 + 1, "the damage is a row, too"
     assert [each.startswith(where) for each in findings] == [True]
-    found = find_store(str(root), None, RealDisk())
-    assert verify(found).errors
-    found.close()
+    assert verdict_of(root).errors
 
 
 def test_an_index_file_that_ends_in_its_header_is_a_finding(tmp_path):
-    store = open_store(tmp_path)
-    store.put_many([make_put(store, property_block=encode_properties({"KEYS": "a"}))])
-    store.dispatch_pending()
-    run_jobs(store)
-    store.close()
+    with writing(tmp_path) as store:
+        store.put_many([make_put(store, property_block=encode_properties({"KEYS": "a"}))])
+        store.dispatch_pending()
     (file,) = (tmp_path / "index").iterdir()
     file.write_bytes(file.read_bytes()[:10])
-    found = find_store(str(tmp_path), None, RealDisk())
-    said = [each for each in verify(found).findings if each.where == str(file)]
+    said = [each for each in verdict_of(tmp_path).findings if each.where == str(file)]
     assert [each.what for each in said] == ["its size is not that of an index file"]
-    found.close()
 
 
 @pytest.mark.parametrize("is_closed", [True, False])
@@ -186,10 +190,8 @@ def test_bytes_behind_the_end_are_found_where_no_start_cuts_them(root, tmp_path,
     spoil(last, end, end + 90)
     if not is_closed:
         (root / ABORT_FILE).write_text("1")
-    found = find_store(str(root), None, RealDisk())
-    assert verify(found).errors == is_closed
-    assert summarize(found).no_records > 0
-    found.close()
+    assert verdict_of(root).errors == is_closed
+    assert looked_at(root, summarize).no_records > 0
     rows, findings = archived(root, tmp_path / "archive")
     assert rows == MESSAGES
     assert len(findings) == is_closed
@@ -223,3 +225,116 @@ def test_a_store_with_findings_is_rebuilt_again_from_a_manifest(root):
     result = made.finish(rows, clock=CLOCK)
     assert [each.part for each in result.findings] == ["log"]
     assert (root / "consumequeue" / "orders" / "0").is_dir()
+
+
+SLOTS = 1_000  # Of the golden stores (maxHashSlotNum).
+SIZES = pytest.mark.parametrize("part_bytes", [1 << 30, 100_000, 9_973])
+
+
+def verdict_in_parts(root: Path, part_bytes: int) -> StoreVerdict:
+    """Each part alone and the last one first, as tasks may do it; through JSON, as a manifest keeps it."""
+
+    def in_parts(store: FoundStore) -> StoreVerdict:
+        check = StoreCheck(store)
+        rows: list[str] = []
+        for part in reversed(parts_of(store, part_bytes)):
+            alone = find_store(str(root), store.settings, RealDisk())
+            rows.append(json.dumps(check_part(alone, part, has_queues=check.has_queues)))
+            alone.close()
+        return check.finish(PartVerdict.of(json.loads(row)) for row in reversed(rows))
+
+    return looked_at(root, in_parts)
+
+
+@pytest.fixture(params=["clean", "crash"])
+def copy(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A store that Java wrote, to be damaged."""
+    source = STORES / request.param / "store"
+    return writable_copy(source, tmp_path / "store")
+
+
+def index_file(root: Path) -> Path:
+    return min((root / "index").iterdir())
+
+
+def queue_file(root: Path) -> Path:
+    return root / "consumequeue" / "GoldenOrders" / "1" / "0".zfill(20)
+
+
+def log_file(root: Path, number: int = 0) -> Path:
+    return root / "commitlog" / f"{number * 262_144:020d}"
+
+
+HARMS = {
+    "a bit of a body": lambda root: overwrite(log_file(root), 246 + 88, b"\xff"),
+    "a record's head": lambda root: overwrite(log_file(root), 246, bytes(8)),
+    "much of the log": lambda root: overwrite(log_file(root, 1), 30_000, bytes(60_000)),
+    "a queue entry": lambda root: overwrite(queue_file(root), 40 * 20 + 12, b"\1\2\3\4"),
+    "an entry that is gone": lambda root: overwrite(queue_file(root), 99 * 20, bytes(20)),
+    "an entry of no record": lambda root: overwrite(
+        queue_file(root), 100 * 20, b"\0" * 6 + b"\0\xf6" + b"\0\0\0\xf6" + bytes(8)
+    ),
+    "a queue": lambda root: shutil.rmtree(queue_file(root).parent),
+    "a queue file's size": lambda root: overwrite(queue_file(root), 6000, bytes(20)),
+    "an index entry's hash": lambda root: overwrite(
+        index_file(root), entry_position(77, SLOTS), b"\0\0\1\2"
+    ),
+    "an index entry's place": lambda root: overwrite(
+        index_file(root), entry_position(100, SLOTS) + 6, b"\1"
+    ),
+    "a chain of the index": lambda root: overwrite(
+        index_file(root), entry_position(90, SLOTS) + 16, (3).to_bytes(4)
+    ),
+    "an index file": lambda root: max((root / "index").iterdir()).unlink(),
+}
+
+
+def numbers(verdict: StoreVerdict) -> tuple[int, ...]:
+    return (
+        verdict.records,
+        verdict.log_start,
+        verdict.log_end,
+        verdict.queue_entries,
+        verdict.index_entries,
+        verdict.errors,
+        verdict.notes,
+    )
+
+
+@SIZES
+@pytest.mark.parametrize("name", ["clean", "crash", "kinds"])
+def test_what_java_wrote_is_sound_in_parts_too(name, part_bytes):
+    root = STORES / name / "store"
+    assert verdict_in_parts(root, part_bytes) == verdict_of(root)
+
+
+@SIZES
+@pytest.mark.parametrize("harm", HARMS)
+def test_parts_find_what_one_walk_finds(copy, harm, part_bytes):
+    HARMS[harm](copy)
+    whole, parts = verdict_of(copy), verdict_in_parts(copy, part_bytes)
+    assert whole.findings, "it is harm"
+    assert numbers(parts) == numbers(whole)
+    assert sorted(parts.findings) == sorted(whole.findings)
+
+
+def test_every_place_of_a_part_begin_gives_the_same(tmp_path):
+    """A record in a body is never taken for one, wherever a part begins."""
+    store_with_a_record_in_a_body(tmp_path)
+    whole = verdict_of(tmp_path)
+    assert (whole.records, whole.errors) == (3, 0)
+    for part_bytes in range(100, 900, 37):
+        assert verdict_in_parts(tmp_path, part_bytes) == whole, part_bytes
+
+
+def test_a_store_on_another_file_system_is_verified_by_the_same_walk(copy):
+    overwrite(log_file(copy), 246 + 88, b"\xff")
+    disk = FolderDisk(StoreFolder(f"file://{copy}"))
+    elsewhere, here = verdict_of(copy, disk), verdict_of(copy)
+    assert elsewhere == here
+    fd = disk.open(str(log_file(copy)))
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        disk.pwrite(fd, b"x", 0)
+    disk.close(fd)
+    with pytest.raises(OSError, match="Read-only"):
+        disk.open(str(copy / "new"), create=True)

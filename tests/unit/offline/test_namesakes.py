@@ -6,27 +6,21 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cometmq import offline
 from cometmq.model.errors import StoreDamaged
-from cometmq.offline import archive
-from cometmq.offline.archive import ArchiveRules
 from cometmq.offline.copy_compare import compare_folders
-from cometmq.offline.folder import StoreFolder
-from cometmq.offline.plan import LogRange
 from cometmq.offline.repair import repair
 from cometmq.store.message_store import MessageStore
 from cometmq.store.real_disk import RealDisk
 from tests.support import offline_steps
-from tests.support.hand_clock import HandClock
-from tests.support.offline_steps import CLOCK, rebuilt, verdict_of
-from tests.support.store_puts import SMALL, open_store, put, read_all, run_jobs, settle
+from tests.support.offline_steps import CLOCK, errors_of, files_below, rebuilt, verdict_of
+from tests.support.store_puts import SMALL, open_store, put, read_all, run_jobs, settle, writing
 from tests.unit.spark.test_store_rows import rows
-
-LOG_FILE = 16_384
 
 Life = Mapping[int, int]
 """How many messages each queue gets."""
@@ -80,11 +74,7 @@ def named(root: Path, *topics: str) -> Path:
     return root
 
 
-def archived(root: Path, place: Path) -> None:
-    folder, rules = StoreFolder(str(root)), ArchiveRules(str(place), is_raw=True)
-    splits = archive.plan_archive(folder, LogRange(), rules, split_bytes=5000)
-    archive.archive_task(folder, splits, rules)
-    archive.finish_archive(folder, splits, rules)
+archived = partial(offline_steps.archived, splits=5000)
 
 
 def restored(place: Path, to: Path) -> Path:
@@ -95,12 +85,8 @@ def restored(place: Path, to: Path) -> Path:
 
 def queue_files(root: Path) -> dict[str, bytes]:
     """The files of queues that hold an entry."""
-    folder = root / "consumequeue"
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and any(path.read_bytes())
-    }
+    files = files_below(root / "consumequeue").items()
+    return {name: content for name, content in files if any(content)}
 
 
 def bodies(root: Path, topic: str = "orders") -> dict[int, list[bytes]]:
@@ -226,7 +212,7 @@ def test_what_expired_of_a_dead_namesake_is_not_missed(tmp_path, first, second, 
         path.unlink()
     left = bodies(root)
     assert left[0] == whole[0][-len(left[0]) :]
-    assert [each for each in verdict_of(root).findings if each.is_error] == []
+    assert errors_of(root) == []
     assert compare_folders(str(root), str(tmp_path / "archive"), clock=CLOCK).is_same
     rebuilt(root, SMALL)
     assert bodies(root) == left
@@ -247,8 +233,7 @@ def test_without_its_queue_files_the_log_alone_says_which_life_is_the_last(tmp_p
         assert found == of_last_life(lives)
 
 
-def test_a_store_that_was_killed_with_a_dead_namesake_is_sound(tmp_path, lives):
-    clock = HandClock()
+def test_a_store_that_was_killed_with_a_dead_namesake_is_sound(tmp_path, lives, clock):
     store = open_store(tmp_path / "alive", clock=clock)
     live(store, lives)
     settle(store, clock)
@@ -256,8 +241,7 @@ def test_a_store_that_was_killed_with_a_dead_namesake_is_sound(tmp_path, lives):
     killed = tmp_path / "killed"
     shutil.copytree(tmp_path / "alive", killed)
     store.close()
-    verdict = verdict_of(named(killed))
-    assert [each for each in verdict.findings if each.is_error] == []
+    assert errors_of(named(killed)) == []
     archived(killed, tmp_path / "archive")
     back = restored(tmp_path / "archive", tmp_path / "back")
     assert bodies(back) == {**of_last_life(lives), 3: [b"the last one"]} == bodies(killed)
@@ -267,12 +251,10 @@ def test_a_store_that_was_killed_with_a_dead_namesake_is_sound(tmp_path, lives):
 
 def test_topics_that_were_deleted_for_good_stay_deleted_in_a_restored_store(tmp_path):
     root = tmp_path / "store"
-    store = open_store(root)
-    live(store, [{0: 5, 1: 5}, {0: 2}])
-    store.delete_topic("orders")
-    put(store, b"last", topic="ships")
-    run_jobs(store)
-    store.close()
+    with writing(root) as store:
+        live(store, [{0: 5, 1: 5}, {0: 2}])
+        store.delete_topic("orders")
+        put(store, b"last", topic="ships")
     named(root, "ships")
     archived(root, tmp_path / "archive")
     assert bodies(restored(tmp_path / "archive", tmp_path / "back")) == {}
@@ -292,13 +274,11 @@ def rewritten(root: Path, number: int, offset: int) -> None:
 @pytest.mark.parametrize("deleted_before", [0, 4])
 def test_two_records_of_one_life_in_one_place_are_still_damage(tmp_path, deleted_before):
     root = tmp_path / "store"
-    store = open_store(root)
-    put(store, *[b"old"] * deleted_before)
-    if deleted_before:
-        store.delete_topic("orders")
-    put(store, *[b"%d" % number for number in range(8)])
-    run_jobs(store)
-    store.close()
+    with writing(root) as store:
+        put(store, *[b"old"] * deleted_before)
+        if deleted_before:
+            store.delete_topic("orders")
+        put(store, *[b"%d" % number for number in range(8)])
     named(root)
     rewritten(root, deleted_before + 5, 3)
     verdict = verdict_of(root)
@@ -318,10 +298,8 @@ def test_entries_that_are_missing_beside_a_dead_namesake_are_still_an_error(tmp_
     content = bytearray(path.read_bytes())
     content[4 * 20 : 6 * 20] = bytes(40)
     path.write_bytes(content)
-    verdict = verdict_of(root)
-    errors = [each for each in verdict.findings if each.is_error]
+    errors = errors_of(root)
     assert [each.where for each in errors] == ["orders/0"]
     assert errors[0].what.startswith("2 entries from 4 on are missing")
     shutil.rmtree(root / "consumequeue/orders/1")
-    missing = [each for each in verdict_of(root).findings if each.is_error]
-    assert {each.where for each in missing} == {"orders/0", "orders/1"}
+    assert {each.where for each in errors_of(root)} == {"orders/0", "orders/1"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -14,21 +13,19 @@ import pytest
 
 from cometmq import offline
 from cometmq.model.errors import SettingsError, StoreDamaged
-from cometmq.offline.found import find_store
-from cometmq.offline.log_scan import LogScan
-from cometmq.store.real_disk import RealDisk
+from cometmq.offline.place import hadoop_place, open_place, read_path, same_place
+from cometmq.spark.jobs.cdc import CdcOptions
+from cometmq.spark.jobs.manifest import JobFolder, manifest_id
 from tests.support.big_store import SETTINGS, make_big_store
+from tests.support.offline_steps import STORES, flip_bit, log_records
+from tests.support.store_puts import writable_copy
 
-STORE = Path(__file__).parents[2] / "golden" / "stores" / "clean" / "store"
+STORE = STORES / "clean" / "store"
 
 
 @pytest.fixture(scope="module")
 def records():
-    found = find_store(str(STORE), None, RealDisk())
-    try:
-        return [record for piece in LogScan(found) for record in piece]
-    finally:
-        found.close()
+    return log_records(STORE)
 
 
 def test_every_message_that_java_stored_is_a_row(records):
@@ -64,12 +61,8 @@ def test_times_are_ms_or_with_a_time_zone_and_the_end_is_not_within(records):
 
 
 def test_what_is_broken_is_a_row_nothing_or_an_error(tmp_path, records):
-    root = Path(shutil.copytree(STORE, tmp_path / "store", copy_function=shutil.copyfile))
-    log = root / "commitlog" / "0".zfill(20)
-    log.chmod(0o644)
-    content = bytearray(log.read_bytes())
-    content[records[7].physical_offset + 88] ^= 1  # In the body.
-    log.write_bytes(content)
+    root = writable_copy(STORE, tmp_path / "store")
+    flip_bit(root, records[7].physical_offset + 88)  # In the body.
     table = offline.read(root, columns=["valid", "queueOffset"]).read_all()
     assert table["valid"].to_pylist().count(False) == 1
     assert offline.read(root, mode="dropmalformed").read_all().num_rows == len(records) - 1
@@ -118,3 +111,65 @@ def test_neither_spark_nor_a_loop_is_needed():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.split(maxsplit=1) == ["1245", "[]\n"]
+
+
+SERVER = "?endpoint_override=127.0.0.1:1&scheme=http&region=us-east-1"
+
+
+@pytest.mark.parametrize(
+    ("given", "one", "for_hadoop"),
+    [
+        ("s3://b/x", "s3://b/x", "s3a://b/x"),
+        ("s3a://b/x", "s3://b/x", "s3a://b/x"),
+        ("hdfs://host/x", "hdfs://host/x", "hdfs://host/x"),
+        ("file:///a%20b/ü", "file:///a%20b/ü", "/a b/ü"),
+        ("/a/b/", "/a/b", "/a/b"),
+        ("s3", str(Path("s3").absolute()), str(Path("s3").absolute())),
+    ],
+)
+def test_a_place_has_one_spelling_here_and_one_for_hadoop(given, one, for_hadoop):
+    assert same_place(given) == one
+    assert hadoop_place(given) == for_hadoop
+
+
+def test_a_place_that_spark_reads_is_no_pattern():
+    assert read_path("/a [1] {b}/what?*") == r"/a \[1\] \{b\}/what\?\*"
+    assert read_path("s3://b/x ü%#") == "s3a://b/x ü%#"
+
+
+def test_both_names_of_s3_are_the_same_place(monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    (files, path), (others, other) = (
+        open_place(f"{name}://bucket/folder/{SERVER}") for name in ("s3", "s3a")
+    )
+    assert files.type_name == others.type_name == "s3"
+    assert files == others
+    assert path == other == "bucket/folder"
+
+
+def test_a_run_to_s3_is_the_run_to_s3a():
+    to = [
+        CdcOptions(topic="t", schema="a INT", key="a", to=f"{name}://b/x").what()
+        for name in ("s3", "s3a")
+    ]
+    assert manifest_id("cdc", to[0]) == manifest_id("cdc", to[1])
+
+
+def test_a_local_place_is_opened_from_where_one_stands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files, path = open_place("table")
+    files.create_dir(path)
+    assert (tmp_path / "table").is_dir()
+    assert JobFolder("table").place == str(tmp_path / "table")
+
+
+@pytest.mark.parametrize("place", ["ftp://host/x", "hdfs:///x", "://"])
+def test_a_place_that_nobody_knows_is_one_line(place, monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(SettingsError) as raised:
+        open_place(place)
+    text = str(raised.value)
+    assert repr(place) in text
+    assert "name a path, or a URI such as" in text
+    assert "\n" not in text
