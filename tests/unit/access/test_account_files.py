@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,14 +15,16 @@ from cometmq.access.account_edits import AccountEdits
 from cometmq.access.account_files import AccountFiles
 from cometmq.access.account_text import read_accounts
 from cometmq.access.accounts import FolderAccounts
+from cometmq.access.address_pattern import AddressPattern
+from cometmq.access.keys import AccessKeys
+from cometmq.access.known_users import known_users
 from cometmq.codec.headers.account import UpdateAccount
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.rights import Access, Action, Resource, Right
 from cometmq.net.clock import SystemClock
-from tests.support.accounts import account, write_accounts
+from tests.support.accounts import ADMIN, CANARY, account, write_accounts
 
-CANARY = "canary-secret-7f3a"
 FILE = f"""\
 globalWhiteRemoteAddresses:
 - 10.10.103.*
@@ -180,9 +185,8 @@ def test_a_change_is_seen_and_a_broken_one_keeps_what_was(tmp_path, caplog):
     path.unlink()
     caplog.set_level(logging.INFO)
     assert files.look()
-    assert (
-        len(files.current) == 0
-    )  # Nobody may do anything, which is what an empty folder says.
+    # Nobody may do anything, which is what an empty folder says.
+    assert len(files.current) == 0
 
 
 def test_addresses_are_those_of_rocketmq():
@@ -194,16 +198,19 @@ def test_addresses_are_those_of_rocketmq():
         read_accounts(b"globalWhiteRemoteAddresses: ['10.0.*']", "f")
 
 
+ONE = "accounts:\n- {accessKey: %s, secretKey: '01234567'}\n"
+
+
+def editing(folder) -> tuple[AccountFiles, AccountEdits]:
+    """The files of accounts in a folder, and what changes them."""
+    files = AccountFiles(str(folder))
+    return files, AccountEdits(files, SystemClock())
+
+
 def test_accounts_are_changed_in_their_file_and_in_force_at_once(tmp_path):
     write(tmp_path, FILE)
-    other = write(
-        tmp_path,
-        "accounts:\n- {accessKey: deeper1, secretKey: '01234567'}\n",
-        "acl/a.yml",
-        0o640,
-    )
-    files = AccountFiles(str(tmp_path))
-    edits = AccountEdits(files, SystemClock())
+    other = write(tmp_path, ONE % "deeper1", "acl/a.yml", 0o640)
+    files, edits = editing(tmp_path)
     edits.change(UpdateAccount("deeper1", topic_perms="t=PUB,u=SUB", default_group_perm="SUB"))
     assert account_of(files, "deeper1").secret == b"01234567"
     assert may(files.current.find("deeper1"), Resource.TOPIC, "t", Action.PUB)
@@ -224,18 +231,16 @@ def test_accounts_are_changed_in_their_file_and_in_force_at_once(tmp_path):
 
 def test_a_change_keeps_what_was_written_by_hand_since_the_last_look(tmp_path):
     write(tmp_path, FILE)
-    one = "accounts:\n- {accessKey: %s, secretKey: '01234567'}\n"
-    write(tmp_path, one % "deeper1", "acl/a.yml")
-    gone = write(tmp_path, one % "deeper2", "acl/b.yml")
-    files = AccountFiles(str(tmp_path))
-    edits = AccountEdits(files, SystemClock())
-    changed = write(tmp_path, one % "byhand1", "acl/a.yml")
+    write(tmp_path, ONE % "deeper1", "acl/a.yml")
+    gone = write(tmp_path, ONE % "deeper2", "acl/b.yml")
+    files, edits = editing(tmp_path)
+    changed = write(tmp_path, ONE % "byhand1", "acl/a.yml")
     gone.unlink()
     edits.change(UpdateAccount("byhand1", topic_perms="t=PUB"))
     assert "t=PUB" in changed.read_text()
     assert files.current.find("deeper1") is None
     assert files.current.find("deeper2") is None
-    write(tmp_path, one % "byhand2", "acl/c.yml")
+    write(tmp_path, ONE % "byhand2", "acl/c.yml")
     edits.delete("byhand2")
     assert sorted(files.current.accounts) == ["RocketMQ", "byhand1", "rocketmq2"]
 
@@ -252,11 +257,10 @@ def test_what_is_written_by_hand_during_a_change_is_found_by_the_next_look(tmp_p
             return super().now_ms()
 
     path = write(tmp_path, FILE)
-    one = "accounts:\n- {accessKey: %s, secretKey: '01234567'}\n"
-    gone = write(tmp_path, one % "deeper1", "acl/a.yml")
+    gone = write(tmp_path, ONE % "deeper1", "acl/a.yml")
     files = AccountFiles(str(tmp_path))
     clock = Interrupted()
-    clock.by_hand = [lambda: write(tmp_path, one % "byhand1", "acl/b.yml"), gone.unlink]
+    clock.by_hand = [lambda: write(tmp_path, ONE % "byhand1", "acl/b.yml"), gone.unlink]
     edits = AccountEdits(files, clock)
     edits.change(UpdateAccount("another", "12345678"))
     assert files.look()
@@ -272,8 +276,7 @@ def test_what_is_written_by_hand_during_a_change_is_found_by_the_next_look(tmp_p
 def test_a_change_that_cannot_be_used_changes_nothing(tmp_path):
     path = write(tmp_path, "accounts:\n- {accessKey: onlyone, secretKey: 12345678}\n")
     before = path.read_bytes()
-    files = AccountFiles(str(tmp_path))
-    edits = AccountEdits(files, SystemClock())
+    _, edits = editing(tmp_path)
     for change in (
         UpdateAccount("short", "12345678"),
         UpdateAccount("longer1"),
@@ -300,11 +303,10 @@ def test_no_account_is_found_in_an_empty_table():
 
 @pytest.mark.parametrize("way", ["delete", "change"])
 def test_the_last_admin_could_be_deleted_or_made_another(tmp_path, way):
-    admin = account(Credentials("the-admin", f"{CANARY}-admin"), admin=True)
+    admin = account(ADMIN, admin=True)
     other = account(Credentials("the-other", f"{CANARY}-other"))
     write_accounts(tmp_path / "plain_acl.yml", admin, other)
-    files = AccountFiles(str(tmp_path))
-    edits = AccountEdits(files, SystemClock())
+    files, edits = editing(tmp_path)
     ways = {
         "delete": lambda: edits.delete("the-admin"),
         "change": lambda: edits.change(UpdateAccount("the-admin", admin=False)),
@@ -341,3 +343,96 @@ def test_accounts_of_another_user_were_in_force(tmp_path):
     os.chown(path, 12_345, 12_345)
     with pytest.raises(SettingsError, match="belongs to another user"):
         AccountFiles(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "within", "without"),
+    [
+        ("", [], ["10.0.0.1", "::1"]),
+        ("*", ["10.0.0.1", "::1"], []),
+        ("*.*.*.*", ["10.0.0.1", "::1"], []),
+        ("10.0.0.1", ["10.0.0.1"], ["10.0.0.10", "10.0.0.2"]),
+        ("10.0.*.*", ["10.0.0.1", "10.0.255.3"], ["10.1.0.1", "::1"]),
+        ("10.0.0.1-20", ["10.0.0.1", "10.0.0.20"], ["10.0.0.0", "10.0.0.21"]),
+        ("10.0.1-2.*", ["10.0.1.9", "10.0.2.0"], ["10.0.3.0"]),
+        ("10.0.0.{1,22}", ["10.0.0.1", "10.0.0.22"], ["10.0.0.2"]),
+        ("10.0.0.1,10.0.0.7", ["10.0.0.7"], ["10.0.0.2"]),
+        ("1050::5:600:300c:1", ["1050::5:600:300c:1"], ["1050::5:600:300c:2"]),
+        ("[1050::5:600:300c:1]", ["1050::5:600:300c:1"], ["1050::5:600:300c:2"]),
+        ("1050:0:0:0:5:600:300c:*", ["1050::5:600:300c:9"], ["1051::5:600:300c:9", "10.0.0.1"]),
+        ("1050:0:0:0:5:600:300c:1-a", ["1050::5:600:300c:a"], ["1050::5:600:300c:b"]),
+    ],
+)
+def test_a_pattern_means_these_addresses(pattern, within, without):
+    read = AddressPattern(pattern)
+    assert [ip for ip in within if not read.holds(ip)] == []
+    assert [ip for ip in without if read.holds(ip)] == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["10.0.0", "10.0.*", "256.0.0.1", "10.0.0.5-1", "10.0.0.a-b", "host", "10.0.0.{}", "10.0.0.1/24", "1::*", "-", "10.0.0.-5"],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused(pattern):
+    with pytest.raises(ValueError, match="is not an address"):
+        AddressPattern(pattern)
+
+
+def settings(folder: Path) -> AccessKeys:
+    return AccessKeys(is_authentication_enabled=True, is_migrated=True, acl_folder=str(folder))
+
+
+def test_accounts_become_users(tmp_path: Path):
+    write_accounts(tmp_path / "plain_acl.yml", account(ADMIN, admin=True))
+    known_users(settings(tmp_path), str(tmp_path / "config"), "c")
+    again = known_users(settings(tmp_path), str(tmp_path / "config"), "c")
+    assert again.current.users.keys() == {ADMIN.access_key}
+
+
+@pytest.mark.parametrize(
+    ("name", "secret", "why"),
+    [
+        ("the sender", f"{CANARY}-1", "username: use 1 to 128 letters"),
+        ("käufer-eins", f"{CANARY}-1", "username: use 1 to 128 letters"),
+        ("sender-one", "s" * 300, "password: it must be a text of at most 256 characters"),
+    ],
+)
+def test_an_account_that_no_user_can_be_is_refused_by_name_before_it_is_stored(
+    tmp_path: Path, name: str, secret: str, why: str
+):
+    write_accounts(
+        tmp_path / "plain_acl.yml",
+        account(ADMIN, admin=True),
+        account(Credentials(name, secret)),
+    )
+    with pytest.raises(SettingsError, match=why) as refused:
+        known_users(settings(tmp_path), str(tmp_path / "config"), "c")
+    assert f"account '{name}' cannot become a user" in str(refused.value)
+    assert secret not in str(refused.value)
+    assert not (tmp_path / "config" / "auth.json").exists()
+
+
+def test_what_another_broker_refuses_of_a_topic_is_refused_by_the_name_of_its_account(
+    tmp_path: Path,
+):
+    sender = account(Credentials("sender-one", f"{CANARY}-1"), topicPerms=["a*b=PUB"])
+    write_accounts(tmp_path / "plain_acl.yml", account(ADMIN, admin=True), sender)
+    with pytest.raises(
+        SettingsError, match=r"account 'sender-one' cannot .*resource: it must be"
+    ):
+        known_users(settings(tmp_path), str(tmp_path / "config"), "c")
+
+
+def test_a_dry_run_stores_nothing_and_finds_the_same(tmp_path: Path):
+    write_accounts(tmp_path / "plain_acl.yml", account(ADMIN, admin=True))
+    dry = known_users(settings(tmp_path), str(tmp_path / "config"), "c", is_dry=True)
+    assert dry.current.users.keys() == {ADMIN.access_key}
+    assert not (tmp_path / "config").exists()
+    there = replace(settings(tmp_path), auth_path=f"{tmp_path}/plain_acl.yml/config")
+    with pytest.raises(
+        SettingsError, match=r"^authConfigPath=.*plain_acl\.yml is not a folder"
+    ):
+        known_users(there, there.auth_path, "c", is_dry=True)
+    known_users(settings(tmp_path), str(tmp_path / "config"), "c")
+    stored = json.loads((tmp_path / "config" / "auth.json").read_text())
+    assert [user["username"] for user in stored["users"]] == [ADMIN.access_key]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cometmq.access.gate import AccessGate
 from cometmq.access.login_failures import ADDRESS_FAILURES_MAX, FAILURES_MAX, LoginFailures
 from cometmq.broker import requests as broker
@@ -19,6 +21,12 @@ def far(ip=FAR):
     return peer
 
 
+@pytest.fixture
+def gate(clock):
+    """A gate that knows one user, and counts failures."""
+    return AccessGate(Users(account(is_super=True)), failures=LoginFailures(clock))
+
+
 def said(gate, command, peer):
     try:
         gate.check(RULE, command, peer)
@@ -27,9 +35,9 @@ def said(gate, command, peer):
     return "passed"
 
 
-def test_an_access_key_that_is_guessed_from_an_address_is_not_looked_at_there_for_a_minute():
-    clock = HandClock()
-    gate = AccessGate(Users(account(is_super=True)), failures=LoginFailures(clock))
+def test_an_access_key_that_is_guessed_from_an_address_is_not_looked_at_there_for_a_minute(
+    gate, clock
+):
     good, bad = signed(Command(34)), signed(Command(34), secret="another-secret")
     honest = far()
     assert said(gate, good, honest) == "passed"
@@ -45,8 +53,7 @@ def test_an_access_key_that_is_guessed_from_an_address_is_not_looked_at_there_fo
     assert said(gate, good, far()) == "passed"
 
 
-def test_a_neighbour_with_wrong_keys_locked_out_all_who_share_its_address():
-    gate = AccessGate(Users(account(is_super=True)), failures=LoginFailures(HandClock()))
+def test_a_neighbour_with_wrong_keys_locked_out_all_who_share_its_address(gate):
     for number in range(40):
         stranger = signed(Command(34), name=f"misconfigured-{number % 4}", secret="wrong")
         assert said(gate, stranger, far()) != "passed"
@@ -65,9 +72,7 @@ def test_behind_one_good_signature_passwords_of_others_were_guessed_without_end(
     assert said(gate, signed(Command(34)), peer) == "passed"
 
 
-def test_an_unknown_key_is_counted_as_a_known_one():
-    gate = AccessGate(Users(account(is_super=True)), failures=LoginFailures(HandClock()))
-
+def test_an_unknown_key_is_counted_as_a_known_one(gate):
     def answers(name):
         return [
             said(gate, signed(Command(34), name=name, secret="wrong"), far())
@@ -86,8 +91,7 @@ def test_one_that_tries_many_names_is_stopped_as_well():
     assert not failures.is_too_many(NEAR, "another")
 
 
-def test_the_own_machine_is_not_counted_and_memory_is_bounded():
-    clock = HandClock()
+def test_the_own_machine_is_not_counted_and_memory_is_bounded(clock):
     failures = LoginFailures(clock)
     gate = AccessGate(Users(account(is_super=True)), failures=failures)
     bad = signed(Command(34), secret="another-secret")

@@ -13,7 +13,6 @@ from cometmq.access.address_pattern import AddressPattern
 from cometmq.access.gate import AccessGate
 from cometmq.broker import requests as broker
 from cometmq.codec.remoting import Command
-from cometmq.codec.signature import signature, signed_content
 from cometmq.codec.signer import Signer
 from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.credentials import Credentials
@@ -234,10 +233,3 @@ def test_the_unique_key_query_of_old_clients_is_added_behind_the_signature():
     assert passes(rule, old, users)
     new = signed(command._replace(fields={**command.fields, "_UNIQUE_KEY_QUERY": "true"}))
     assert passes(rule, new, users)
-
-
-def test_the_signature_is_that_of_java():
-    # The first from AclSignerTest of RocketMQ; the order of fields is that of their names, and the body is behind them.
-    assert signature(b"12345678", b"abc") == b"BOigG5+Fiv0354g5bQuwOUOPMp0="
-    fields = {"b": "2", "a": "1", "Signature": "x", "AccessKey": "k"}
-    assert signed_content(fields, b"body") == b"k12body"

@@ -111,8 +111,12 @@ def passing(gate: AccessGate, data: bytes, peer: Any, count_max: int = 99) -> in
     return taking.count
 
 
-def test_who_has_signed_sends_on_as_bytes_and_others_do_not():
-    gate = AccessGate(Users(OWN, ALL))
+@pytest.fixture
+def gate() -> AccessGate:
+    return AccessGate(Users(OWN, ALL))
+
+
+def test_who_has_signed_sends_on_as_bytes_and_others_do_not(gate):
     data = send(SENDER) * 3
     assert passing(gate, data, asked(gate, None)) == 0
     peer = asked(gate, SENDER)
@@ -123,8 +127,7 @@ def test_who_has_signed_sends_on_as_bytes_and_others_do_not():
     assert passing(gate, send(SENDER, body=b"body")[:-1] + b"Y", peer) == 0
 
 
-def test_to_topics_without_a_right_nothing_passes_but_for_an_administrator():
-    gate = AccessGate(Users(OWN, ALL))
+def test_to_topics_without_a_right_nothing_passes_but_for_an_administrator(gate):
     data = send(SENDER) + send(SENDER, "Secret") + send(SENDER)
     assert passing(gate, data, asked(gate, SENDER)) == 1
     assert passing(gate, data[len(send(SENDER)) :], asked(gate, SENDER)) == 0
@@ -184,15 +187,13 @@ def test_nothing_passes_as_bytes_that_would_be_refused_as_a_command(sends, who):
             raise AssertionError(frame) from error
 
 
-def test_an_intake_takes_what_passes_of_all_three_kinds_and_no_more():
-    gate = AccessGate(Users(OWN, ALL))
+def test_an_intake_takes_what_passes_of_all_three_kinds_and_no_more(gate):
     data = send(SENDER, code=10) + send(SENDER, code=320) + send(STRANGER) + send(SENDER)
     assert passing(gate, data, asked(gate, SENDER)) == 2
     assert passing(gate, data, asked(gate, None)) == 0
 
 
-def test_what_is_remembered_of_topics_and_of_users_is_bounded():
-    gate = AccessGate(Users(OWN, ALL))
+def test_what_is_remembered_of_topics_and_of_users_is_bounded(gate):
     data = b"".join(send(BOSS, f"T{number}") for number in range(300))
     peer = asked(gate, BOSS)
     assert passing(gate, data, peer, 999) == 300

@@ -9,6 +9,8 @@ from enum import Enum
 
 import pytest
 
+from cometmq.model.durations import duration_ms
+from cometmq.model.numbers import whole_number
 from cometmq.model.text import as_given, as_utf8, decode_reason, in_quotes, plural
 
 
@@ -86,3 +88,19 @@ def test_why_a_document_is_not_as_expected_has_no_names_of_pythons_types():
 def test_utf8_that_was_read_as_latin_1_is_readable_again(text: str):
     assert as_utf8(text.encode().decode("latin-1")) == text
     assert as_utf8(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0), ("007", 7), ("9" * 18, 10**18 - 1), ("9" * 19, None), ("9" * 5000, None), ("", None),
+        ("-1", None), ("+1", None), (" 1", None), ("1_0", None), ("1.0", None), ("²", None), ("٣", None),
+    ],
+)  # fmt: skip
+def test_a_whole_number_has_at_most_18_digits(text, number):
+    assert whole_number(text) == number
+
+
+def test_a_duration_of_too_many_digits_is_none():
+    with pytest.raises(ValueError, match="is not a duration like"):
+        duration_ms("9" * 5000 + "s")

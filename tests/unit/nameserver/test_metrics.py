@@ -28,8 +28,7 @@ def samples(text: str) -> dict[tuple[str, str], float]:
     }
 
 
-def test_it_shows_who_is_here_and_whom_it_misses():
-    clock = HandClock()
+def test_it_shows_who_is_here_and_whom_it_misses(clock):
     table = RouteTable(clock)
     for name, number, cluster in (("a", 0, "East"), ("a", 1, "East"), ("b", 0, 'We"st\n\\')):
         address = f"{name}{number}:1"

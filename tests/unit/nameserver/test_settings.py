@@ -44,14 +44,10 @@ def test_a_java_conf_file_is_read_without_a_warning(tmp_path):
     )
 
 
-def test_the_defaults_are_those_of_java_but_it_listens_on_loopback():
+def test_the_defaults_are_those_of_java_but_it_listens_on_loopback(clock):
     settings = NameServerSettings()
-    assert (settings.listen_port, settings.scan_interval_ms, settings.wait_seconds) == (
-        9876,
-        5000,
-        45,
-    )
-    clock = HandClock()
+    assert (settings.listen_port, settings.scan_interval_ms) == (9876, 5000)
+    assert settings.wait_seconds == 45
     assert NameServer(settings, clock, find_container=lambda: None).host == "127.0.0.1"
     opened = NameServerSettings(bind_address="0.0.0.0")
     assert NameServer(opened, clock, find_container=lambda: None).host == "0.0.0.0"
@@ -66,31 +62,27 @@ def test_in_a_container_it_listens_on_every_address_unless_one_is_bound():
 
 
 def test_flags_beat_environment_and_environment_beats_the_file(tmp_path):
-    settings, _ = read(
-        tmp_path,
-        "listenPort=1\nwaitSecondsForService=1\nenableTopicList=false",
-        "--listen-port",
-        "3",
-        COMETMQ_LISTEN_PORT="2",
-        COMETMQ_WAIT_SECONDS_FOR_SERVICE="2",
-    )
+    text = "listenPort=1\nwaitSecondsForService=1\nenableTopicList=false"
+    both = {"COMETMQ_LISTEN_PORT": "2", "COMETMQ_WAIT_SECONDS_FOR_SERVICE": "2"}
+    settings, _ = read(tmp_path, text, "--listen-port", "3", **both)
     assert (settings.listen_port, settings.wait_seconds) == (3, 2)
     assert not settings.is_topic_list_enabled
 
 
-def test_a_typing_mistake_is_a_warning_with_the_nearest_key(tmp_path):
-    _, warnings = read(tmp_path, "listenPrt=1\n")
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ("listenPrt=1\n", "unknown setting listenPrt; did you mean listenPort?"),
+        (
+            "controllerType=jRaft\nbrokerClusterName=a\n",
+            "brokerClusterName=a has no effect here: this program has no such setting",
+        ),
+    ],
+)
+def test_an_unknown_key_and_one_of_another_program_are_a_warning_each(tmp_path, text, warning):
+    _, warnings = read(tmp_path, text)
     assert len(warnings) == 1
-    assert "unknown setting listenPrt; did you mean listenPort?" in warnings[0]
-
-
-def test_keys_of_rocketmq_without_effect_are_not_called_unknown(tmp_path):
-    _, warnings = read(tmp_path, "controllerType=jRaft\nbrokerClusterName=a\n")
-    assert len(warnings) == 1
-    assert (
-        "brokerClusterName=a has no effect here: this program has no such setting"
-        in warnings[0]
-    )
+    assert warning in warnings[0]
 
 
 @pytest.mark.parametrize("key", ["notifyMinBrokerIdChanged", "enableControllerInNamesrv"])

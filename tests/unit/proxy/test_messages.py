@@ -1,11 +1,17 @@
 """The messages of the gRPC protocol are RocketMQ's, and the generated files are up to date."""
 
 import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from rocketmq.grpc_protocol import definition_pb2, service_pb2
 
+import cometmq
 from cometmq.proxy.v2 import messaging_pb2 as ours
+from tests.support.programs import said_by_python
 from tools import proto
 
 _THEIRS = (definition_pb2.DESCRIPTOR, service_pb2.DESCRIPTOR)
@@ -76,3 +82,69 @@ def test_generated_files_are_up_to_date():
         assert (proto.FOLDER / name).read_bytes() == content, (
             f"run python tools/proto.py: {name}"
         )
+
+
+PACKAGE = Path(cometmq.__file__).parent
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from cometmq.proxy.v2 import messaging_pb2
+print(messaging_pb2.__file__, messaging_pb2.Resource(name="orders").name)
+"""
+
+
+def test_messages_are_read_from_a_zip_file(tmp_path):
+    place = tmp_path / "cometmq.zip"
+    with ZipFile(place, "w") as package:
+        for each in (
+            "__init__.py",
+            "__init__.pyi",
+            "model/*.py",
+            "proxy/__init__.py",
+            "proxy/v2/*",
+        ):
+            for file in PACKAGE.glob(each):
+                package.write(file, file.relative_to(PACKAGE.parent))
+    said = said_by_python("-c", PROGRAM, place)
+    assert said == f"{place}/cometmq/proxy/v2/messaging_pb2.py orders"
+
+
+def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_program_without_the_port_imports_nothing_of_it():
+    done = _python(
+        "import sys, cometmq.broker.__main__, cometmq.embedded, cometmq.cli.up\n"
+        "print([name for name in ('google.protobuf', 'jh2', 'cometmq.proxy.local') if name in sys.modules])"
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.parametrize("package", ["jh2", "google.protobuf"])
+def test_a_missing_package_is_named_with_the_command_that_installs_it(package, tmp_path):
+    done = _python(
+        f"import sys\nsys.modules[{package!r}] = None\n"
+        "from cometmq.broker.__main__ import main\nsys.exit(main(sys.argv[1:]))",
+        "--grpc-server-port", "1", "--listen-port", "0", "--bind-address", "127.0.0.1",
+        "--store-path-root-dir", str(tmp_path), "--metrics-exporter-type", "DISABLE",
+        "--mapped-file-size-commit-log", "1048576",
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "pip install 'cometmq[grpc]'" in done.stderr
+    assert package.partition(".")[0] in done.stderr
+
+
+def test_an_address_that_is_none_is_refused_where_settings_are_printed(tmp_path):
+    done = _python(
+        "import sys\nfrom cometmq.broker.__main__ import main\nsys.exit(main(sys.argv[1:]))",
+        "-p", "--grpc-access-addr", "nowhere", "--store-path-root-dir", str(tmp_path),
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "grpcAccessAddr=nowhere: an address must be host:port" in done.stderr
