@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from contextlib import suppress
 
@@ -51,6 +52,7 @@ from cometmq.codec.bodies.topic_config import (
     topic_table_json,
 )
 from cometmq.codec.bodies.topic_list import decode_topic_list
+from cometmq.codec.fastjson import FrozenObject, JavaList, dumps, loads
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import CodecError
 from cometmq.model.group import GroupConfig
@@ -215,3 +217,47 @@ def test_a_registration_cut_or_overwritten_gives_a_value_or_a_codec_error(
     for broken in (body[:cut], body[:cut] + content + body[cut + len(content) :]):
         with suppress(CodecError):
             decode_registration(broken, is_compressed=True)
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+SCALARS = (
+    st.booleans()
+    | st.integers(-(1 << 63), (1 << 63) - 1)
+    | TEXT
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
+# "$ref" means something else, and None members are left out: neither comes back as it went.
+OBJECTS = st.dictionaries(TEXT.filter("$ref".__ne__), SCALARS, max_size=2).map(FrozenObject)
+OBJECT_KEYS = TEXT.filter("$ref".__ne__) | st.integers(-(1 << 63), (1 << 63) - 1) | OBJECTS
+ANY_VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner | st.none(), max_size=4)
+        | st.lists(inner, max_size=4).map(JavaList)
+        | st.dictionaries(OBJECT_KEYS, inner, max_size=4)
+    ),
+    max_leaves=15,
+)
+PIECES = st.sampled_from(
+    ["{", "}", "[", "]", ":", ",", '"', "'", "0", "-1", "1.5", "a", "true", "null", " ", "\\u00e9",
+     "/*", "*/", "//", "\n", '"a"', '{"$ref":"$"}', '{"$ref":"$.a[0]"}', '{"$ref":".."}', "{0:1}"]
+)  # fmt: skip
+
+
+@given(ANY_VALUES, st.booleans(), st.booleans())
+def test_what_is_written_is_read(value, pretty, sort_keys):
+    written = dumps(value, pretty=pretty, sort_keys=sort_keys)
+    assert loads(written) == value
+    assert dumps(loads(written), sort_keys=True) == dumps(value, sort_keys=True)
+
+
+@given(st.lists(PIECES, max_size=30).map("".join) | st.text(max_size=40))
+def test_any_text_is_a_value_or_a_codec_error(text):
+    with contextlib.suppress(CodecError):
+        loads(text)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_value_or_a_codec_error(content):
+    with contextlib.suppress(CodecError):
+        loads(content)

@@ -34,12 +34,12 @@ from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.kernel import SendBatch, take_sends
 from cometmq.net.answer import Answer
-from cometmq.net.peer import HEADER_SIZE_MAX, Peer
+from cometmq.net.peer import HEADER_SIZE_MAX
 from cometmq.net.server import Server
 from cometmq.net.virtual_loop import VirtualLoop
 from cometmq.store.consume_queue import ConsumeQueue
 from tests.support.hand_clock import HandClock
-from tests.support.hand_connection import connection_from
+from tests.support.hand_connection import connected_to
 from tests.support.send_frames import FORMS, KEY, SENDS, Sent, frame_of, in_words, item_of
 from tests.support.tables import answering
 from tests.support.twin_turns import ASKED, twin_timeout
@@ -58,42 +58,6 @@ ASK = 9001
 CONNECTIONS = 3
 # Of what was stored earlier so much is compared again: more than a turn brings.
 LAST_ENTRIES, LAST_FILES = 64, 2
-
-
-class Wire(asyncio.Transport):
-    """A transport without a socket, which keeps what is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """There is no buffer."""
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += data
-
-    def pause_reading(self) -> None:
-        """What comes is given by hand."""
-
-    def resume_reading(self) -> None:
-        """What comes is given by hand."""
-
-    def close(self) -> None:
-        """It has no other side."""
-
-    def answers(self) -> list[bytes]:
-        """The frames that were written since the last time."""
-        data, self.written = self.written, b""
-        found = []
-        while data:
-            size = 4 + int.from_bytes(data[:4])
-            found.append(data[:size])
-            data = data[size:]
-        return found
 
 
 class House:
@@ -117,13 +81,11 @@ class House:
             self.count_taken(handler.intake)
         self.dispatcher = dispatcher
         self.server = Server(dispatcher, clock)
-        self.peers = [
-            Peer(self.server, connection_from(f"127.0.0.{1 + number}", 5000))
+        connected = [
+            connected_to(self.server, f"127.0.0.{1 + number}", 5000)
             for number in range(CONNECTIONS)
         ]
-        self.wires = [Wire() for _ in self.peers]
-        for peer, wire in zip(self.peers, self.wires, strict=True):
-            peer.connection_made(wire)
+        self.peers, self.wires = zip(*connected, strict=True)
         self.open_lanes(parts)
 
     def open_lanes(self, parts: Parts) -> None:
@@ -292,7 +254,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 def check(two: Two, start: int) -> None:
     assert two.fast.seen(start) == two.slow.seen(start)
     for mine, other in zip(two.fast.wires, two.slow.wires, strict=True):
-        assert Counter(mine.answers()) == Counter(other.answers())
+        assert Counter(mine.frames()) == Counter(other.frames())
 
 
 @pytest.fixture(scope="module")
@@ -611,7 +573,7 @@ def worked(two: Two, frames: list[bytes]) -> list[int]:
     for house in (two.fast, two.slow):
         two.loop.run(house.turn([(0, b"".join(frames))]))
     assert two.fast.seen(start) == two.slow.seen(start)
-    mine, other = two.fast.wires[0].answers(), two.slow.wires[0].answers()
+    mine, other = two.fast.wires[0].frames(), two.slow.wires[0].frames()
     assert mine == other, "in order, too"
     ids = [json.loads(frame[8:]).get("extFields", {}).get("msgId", "") for frame in mine]
     return [int(each[-16:], 16) for answered in ids for each in answered.split(",") if each]
