@@ -37,6 +37,7 @@ from bench.work import JAVA_CLIENT_THREADS
 from tests.interop.reference import CACHE
 from tests.support import processes
 from tests.support.processes import Program
+from tests.support.programs import run_program
 
 HERE = Path(__file__).resolve().parents[1]
 SETTINGS = {"autoCreateTopicEnable": "true", "defaultTopicQueueNums": 4, "mappedFileSizeCommitLog": 1 << 30}  # fmt: skip
@@ -149,10 +150,7 @@ def old_tree(ref: str) -> Path:
 
 def _output(command: list[object]) -> str:
     parts = [str(part) for part in command]
-    done = subprocess.run(parts, cwd=HERE, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(parts)}: {done.stderr[-2000:]}")
-    return done.stdout.strip()
+    return run_program(*parts, cwd=HERE, seconds=None).stdout.strip()
 
 
 def start(python: Path | str, folder: Path, stack: ExitStack, rows: list[str]) -> Side:

@@ -8,7 +8,6 @@ are kept awake (`bench.awake`), for all alike.
 from __future__ import annotations
 
 import json
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from bench.load import Report, run_java_client
 from bench.peers import peers_python, redis
 from bench.systems import COMETMQ, JAVA, KAFKA, REDIS, Running, running
 from bench.work import Round, fill, warm_up
+from tests.support.programs import run_program
 
 SCRIPT = Path(__file__).resolve().with_name("python_clients.py")
 QUEUES = 4
@@ -99,10 +99,7 @@ def python_client(name: str, work: str, address: str, amount: int) -> Report:
         RuntimeError: it failed.
     """
     command = [str(peers_python(name)), str(SCRIPT), name, work, address, str(amount)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{name} {work}: {done.stderr[-2000:]}")
-    report: Report = json.loads(done.stdout)
+    report: Report = json.loads(run_program(*command, seconds=300).stdout)
     return report
 
 

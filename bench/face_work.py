@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from cometmq.spark.source.cluster import SourceCluster
 from cometmq.spark.source.settings import SourceSettings
 from tests.support.big_store import make_big_store
 from tests.support.far_away import FarAway
+from tests.support.programs import run_program
 
 Measured = dict[str, Any]
 BEFORE_COMMIT = "7fa79f5"
@@ -114,12 +114,7 @@ def processor_time(*command: str) -> float:
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     core = min(os.sched_getaffinity(0))
-    done = subprocess.run(
-        ["taskset", "-c", str(core), *command],
-        env=os.environ | {"PYTHONDONTWRITEBYTECODE": ""},  # Users have the bytecode of the last run.
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stdout[-1000:]}{done.stderr[-1000:]}")
+    env = {"PYTHONDONTWRITEBYTECODE": ""}  # Users have the bytecode of the last run.
+    run_program("taskset", "-c", core, *command, env=env, seconds=None)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime

@@ -15,6 +15,7 @@ from tests.interop import reference
 from tests.interop.mqadmin_session import java_providers
 from tests.support import certificates, processes
 from tests.support.accounts import NO_SLAVES
+from tests.support.auth_users import auth_settings
 from tests.support.frames import ask
 from tests.support.processes import Program, wait_until
 
@@ -29,17 +30,7 @@ def guarded(name: str, folder: Path) -> Iterator[Running]:
     """A broker with users, rights and TLS beside what is plain, and the user that the load signs as."""
     nameserver = reference.nameserver if name == JAVA else processes.nameserver
     names = nameserver(folder / "nameserver")
-    keys = {"accessKey": ROOT.access_key, "secretKey": ROOT.secret_key}
-    settings = {
-        **SETTINGS,
-        "mappedFileSizeCommitLog": LOG_FILE_SIZE,
-        "authenticationEnabled": "true",
-        "authorizationEnabled": "true",
-        "initAuthenticationUser": json.dumps(
-            {"username": ROOT.access_key, "password": ROOT.secret_key}
-        ),
-        "innerClientAuthenticationCredentials": json.dumps(keys),
-    }
+    settings = auth_settings(ROOT, ROOT, **SETTINGS, mappedFileSizeCommitLog=LOG_FILE_SIZE)
     cert, key = certificates.signed(certificates.authority(folder / "ca"), "server")
     tls = {"tls.server.certPath": cert, "tls.server.keyPath": key}
     if name == JAVA:
@@ -47,9 +38,7 @@ def guarded(name: str, folder: Path) -> Iterator[Running]:
     else:
         both = {**settings, **tls, **NO_SLAVES, "tls.server.mode": "permissive"}
         program = processes.broker(folder / "broker", names.address, settings=both)
-        (folder / "broker" / "broker.conf").chmod(0o600)
         program.env["PYTHONDONTWRITEBYTECODE"] = ""
-        program.is_ready = program.has_booted
     program.own_group = True
     try:
         names.start()

@@ -31,6 +31,7 @@ from bench.systems import COMETMQ, SETTINGS, environment_of, running
 from cometmq import AsyncProducer, Message
 from tests.support import processes
 from tests.support.processes import Program
+from tests.support.programs import run_program
 
 _UNDER_CALLGRIND = "valgrind", "--tool=callgrind", "--instr-atstart=no"
 # That all is slow there is no reason to refuse anybody.
@@ -133,7 +134,7 @@ class Count:
 
     def _annotated(self, *options: str) -> list[tuple[str, int]]:
         command = ["callgrind_annotate", "--threshold=100", *options, str(self.path)]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        said = run_program(*command, seconds=None).stdout
         return [
             (name, int(number.replace(",", ""))) for number, name in _ANNOTATED.findall(said)
         ]
@@ -181,11 +182,7 @@ class Counted:
 
     def _control(self, *said: str) -> None:
         command = ["callgrind_control", *said, str(self._broker.pid)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(
-                f"{' '.join(command)}: {done.stdout[-500:]} {done.stderr[-500:]}"
-            )
+        run_program(*command, seconds=None)
 
 
 async def _send_batches(nameserver: str, *, rounds: int) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.interop.reference import CACHE, fetched, java
 from tests.support.processes import Program, free_port, write_conf
+from tests.support.programs import run_program
 
 POMS = Path(__file__).resolve().parent / "poms"
 HEAP = ("-Xms1g", "-Xmx1g")  # Kafka's own start script takes 1 GB.
@@ -47,11 +47,7 @@ def kafka(folder: Path, *, partitions: int, jvm: Sequence[str] = HEAP) -> Iterat
     )
     command = [java(), *jvm, QUIET, "-cp", f"{jars('kafka-broker')}/*"]
     format_log = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(conf)]
-    done = subprocess.run(
-        [*command, *format_log], capture_output=True, text=True, timeout=120, check=False
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"Kafka's StorageTool: {done.stdout[-1000:]}{done.stderr[-1000:]}")
+    run_program(*command, *format_log, seconds=120)
     broker = Program([*command, "kafka.Kafka", conf], log=folder / "kafka.log", port=port)
     broker.start()
     try:

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.interop.reference import CACHE, OPENS, VERSION, jars, java
+from tests.interop.reference import CACHE, OPENS, compiled, jars, java
+from tests.support.programs import run_program
 
 HERE = Path(__file__).resolve().parent
 Report = dict[str, Any]
@@ -41,9 +42,7 @@ def client_classes() -> Path:
     folder = CACHE / "bench" / "classes"
     folder.mkdir(parents=True, exist_ok=True)
     source = HERE / "java" / "ClientBench.java"
-    javac = [java("javac"), "-nowarn", "-d", folder, "-cp", f"{jars(VERSION)}/*", source]
-    subprocess.run([str(part) for part in javac], check=True, capture_output=True, timeout=120)
-    return folder
+    return compiled(source, folder)
 
 
 def run_loadgen(
@@ -59,15 +58,8 @@ def run_loadgen(
         RuntimeError: it failed, or more was refused than may be.
     """
     options = [f"-{name}={value}" for name, value in flags.items()]
-    done = subprocess.run(
-        [loadgen(), mode, address, "-queues", str(QUEUES), *options],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"loadgen {mode} {options}: {done.stderr[-1000:]}")
+    command = (loadgen(), mode, address, "-queues", QUEUES, *options)
+    done = run_program(*command, seconds=600)
     report: Report = json.loads(done.stdout)
     if report["refused"] > refused_share_max * report["messages"]:
         raise RuntimeError(f"loadgen {mode} {options}: {report}: {done.stderr[-1000:]}")

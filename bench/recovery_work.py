@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 from bench.systems import COMETMQ, FLOOR, running
 from bench.work import Measured, Round
+from tests.support.programs import run_program
 
 BODY_SIZE = 1024
 MESSAGES = 3_500_000  # of about 1.2 KB in the log
@@ -48,20 +48,13 @@ def verified(folder: Path) -> Measured:
     """What `cometmq store verify` takes for the killed store; it must find nothing wrong.
 
     Raises:
-        RuntimeError: it found something.
+        AssertionError: it found something.
     """
     store = folder / "broker" / "store"
     from_here = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "cometmq.cli", "store", "verify", "--json", str(store)],
-        capture_output=True,
-        text=True,
-        timeout=VERIFY_SECONDS_MAX,
-        check=False,
-    )
+    verify = (sys.executable, "-m", "cometmq.cli", "store", "verify", "--json", store)
+    done = run_program(*verify, seconds=VERIFY_SECONDS_MAX)
     seconds = time.monotonic() - from_here
-    if done.returncode != 0:
-        raise RuntimeError(f"verify ended with {done.returncode}: {done.stdout[-1000:]}")
     found = json.loads(done.stdout)
     per_second = (found["logEnd"] - found["logStart"]) / seconds
     print(f"  verify   {seconds:.2f} s, {per_second / 1e6:.0f} MB/s", flush=True)

@@ -6,10 +6,7 @@ depends on how well they compress. Reads go to "noop"; an archive is compressed 
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +25,7 @@ from cometmq.offline.verify import StoreCheck
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import IndexSettings, StoreSettings
 from tests.support.big_store import make_big_store
+from tests.support.programs import said_by_python
 
 BODY_SIZE = 1024
 # What Kafka's source gives: key, value, topic, partition, offset, timestamp, headers.
@@ -135,15 +133,10 @@ class StoreWork:
     def bare_job(self, _name: str) -> Measured:
         """The least that Spark itself takes for a job of that kind (`bench.bare_spark`)."""
         began = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.bare_spark"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        said = said_by_python("-m", "bench.bare_spark")
         took = time.perf_counter() - began
-        if "rows=2" not in done.stdout:
-            raise RuntimeError(f"Spark alone said {done.stdout} {done.stderr}")
+        if "rows=2" not in said:
+            raise RuntimeError(f"Spark alone said {said}")
         return {"seconds": took}
 
     def warm(self) -> None:
@@ -151,16 +144,7 @@ class StoreWork:
         self._python(WARM_CACHE, "examples.spark_classes")
 
     def _python(self, cache: str, *command: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", *command],
-            env={**os.environ, "XDG_CACHE_HOME": str(self._folder / cache)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(f"{command} ended with {done.returncode}: {done.stderr}")
-        return done.stdout
+        return said_by_python("-m", *command, XDG_CACHE_HOME=str(self._folder / cache))
 
     def _in_tasks(self, parts: Sequence[Any], work: Callable[[Any], list[Any]]) -> list[Any]:
         context = self._made.spark.sparkContext

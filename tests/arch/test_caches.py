@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 import cometmq
 from tests.support.all_caches import TEXT_LENGTH
+from tests.support.programs import run_program
 
 PACKAGE = Path(cometmq.__file__).parent
 HELPER = "model/bounded_cache.py"
@@ -43,8 +43,7 @@ BY_HAND = {
 def fed():
     """All caches of functions and all `BoundedCache`s of a process that imported the whole package."""
     program = [sys.executable, "-m", "tests.support.all_caches"]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=240, check=False)
-    assert not done.returncode, done.stderr
+    done = run_program(*program, seconds=240)
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -71,17 +71,13 @@ def guarded_broker(
 ) -> Program:
     """A broker as `processes.broker`, with Auth 2.0."""
     both = {**auth_settings(**NO_SLAVES), **(settings or {})}
-    program = _open_broker(folder, nameservers, settings=both, **more)
-    (folder / "broker.conf").chmod(0o600)
-    return program
+    return _open_broker(folder, nameservers, settings=both, **more)
 
 
 def guarded_nameserver(folder: Path, *, port: int | None = None, **settings: Any) -> Program:
     """A nameserver as `processes.nameserver`, with Auth 2.0."""
     both: dict[str, Any] = {**auth_settings(authConfigPath=folder / "users"), **settings}
-    program = _open_nameserver(folder, port=port, **both)
-    (folder / "namesrv.conf").chmod(0o600)
-    return program
+    return _open_nameserver(folder, port=port, **both)
 
 
 @pytest.fixture(scope="session")

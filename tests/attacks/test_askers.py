@@ -25,9 +25,7 @@ NOBODY: tuple[None, int, dict[str, str], bytes] = (None, Code.GET_BROKER_RUNTIME
 def broker(tmp_path_factory):
     """A broker with users: Super users root and spare-root, and boss, who may only administer the cluster."""
     folder = tmp_path_factory.mktemp("askers")
-    program = processes.broker(folder, "", settings=auth_settings())
-    (folder / "broker.conf").chmod(0o600)
-    with program:
+    with processes.broker(folder, "", settings=auth_settings()) as program:
         super_user = user(SPARE, userType="Super")
         assert ask(program, ROOT, 3001, {"username": SPARE.access_key}, super_user).code == OK
         assert ask(program, ROOT, 3001, {"username": BOSS.access_key}, user(BOSS)).code == OK
@@ -105,10 +103,8 @@ def test_the_audit_names_the_user_who_asked_and_no_secret(broker):
 
 
 def test_the_last_super_user_stays_super_and_enabled(tmp_path):
-    program = processes.broker(tmp_path, "", settings=auth_settings())
-    (tmp_path / "broker.conf").chmod(0o600)
     inner, root = {"username": "inner"}, {"username": "root"}
-    with program:
+    with processes.broker(tmp_path, "", settings=auth_settings()) as program:
         assert ask(program, ROOT, 3003, inner).code == OK
         for code, body in (
             (3002, json.dumps({"userStatus": "disable"}).encode()),

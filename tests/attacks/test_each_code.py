@@ -28,7 +28,6 @@ from cometmq.net.requests import RequestRule
 from tests.attacks.stranger import Answered, Stranger
 from tests.attacks.test_nameserver import ELSEWHERE
 from tests.fuzz.fitting import BROKER, NAMESERVER
-from tests.support import processes
 from tests.support.accounts import (
     ADMIN,
     CANARY,
@@ -41,6 +40,7 @@ from tests.support.accounts import (
 from tests.support.auth_users import auth_settings, signed
 from tests.support.frames import parts_of, read_frame
 from tests.support.processes import Program
+from tests.support.programs import small_cluster
 from tests.support.request_fields import send_fields
 
 MALLORY = Credentials("mallory", f"{CANARY}-mallory")
@@ -88,12 +88,8 @@ def servers(request, tmp_path_factory):
     """Two servers that leave the tests as they were but for messages in `OWNED`."""
     folder = tmp_path_factory.mktemp("each-code")
     settings = write_users(folder) if request.param == "auth" else write_accounts_of(folder)
-    names = processes.nameserver(folder / "names", **settings["names"])
-    broker = processes.broker(folder / "broker", names.address, settings=settings["broker"])
-    for file in folder.glob("*/*.conf"):
-        file.chmod(0o600)
-    broker.is_ready = broker.has_booted
-    with names, broker:
+    programs = small_cluster(folder, of_names=settings["nameserver"], **settings["broker"])
+    with programs as (names, broker):
         yield Servers(request.param, broker, names, [])
 
 
@@ -104,7 +100,7 @@ def write_users(folder: Path) -> dict[str, dict[str, Any]]:
         for who, kind in ((MALLORY, "Normal"), (ADMIN, "Super"))
     ]  # fmt: skip
     settings: dict[str, dict[str, Any]] = {}
-    for name in ("names", "broker"):
+    for name in ("nameserver", "broker"):
         file = folder / f"{name}-users" / "auth.json"
         file.parent.mkdir()
         file.write_text(json.dumps({"version": 1, "users": users, "acls": []}))
@@ -117,10 +113,10 @@ def write_users(folder: Path) -> dict[str, dict[str, Any]]:
 def write_accounts_of(folder: Path) -> dict[str, dict[str, Any]]:
     """The settings of servers with ACL 1.0, by server."""
     supers = [account(each, admin=True) for each in (ADMIN, INNER)]
-    for name in ("names", "broker"):
+    for name in ("nameserver", "broker"):
         write_accounts(folder / name / "plain_acl.yml", *supers, account(MALLORY))
     own = {"aclEnable": "true"}
-    return {"names": own, "broker": {**own, **NO_SLAVES, **inner_setting()}}
+    return {"nameserver": own, "broker": {**own, **NO_SLAVES, **inner_setting()}}
 
 
 def answers(peer: Stranger, requests: Sequence[Request], kind: int) -> list[Answered]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from tests.support import certificates, processes
 from tests.support.accounts import ADMIN, CANARY, NO_SLAVES, account, write_accounts
 from tests.support.auth_users import ROOT, auth_settings, signed
 from tests.support.processes import Program
+from tests.support.programs import run_program
 from tests.support.request_fields import send_fields
 
 SECRET = "a-secret-of-the-group"
@@ -33,9 +33,7 @@ def guarded(folder: Path, names: Program, guard: str, **more: object) -> Program
     if guard == "acl":
         write_accounts(folder / "plain_acl.yml", account(ADMIN, admin=True))
         settings = {"aclEnable": "true", **more}
-    program = processes.broker(folder, names.address, settings=settings)
-    (folder / "broker.conf").chmod(0o600)
-    return program
+    return processes.broker(folder, names.address, settings=settings)
 
 
 def secret_of(folder: Path) -> Path:
@@ -51,9 +49,7 @@ def test_a_start_without_a_proof_of_slaves_is_refused_with_the_line_to_write(
     tmp_path, nameserver, guard, role
 ):
     program = guarded(tmp_path, nameserver, guard, brokerRole=role)
-    done = subprocess.run(
-        program.command, check=False, capture_output=True, timeout=60, text=True
-    )
+    done = run_program(*program.command, status=None)
     assert done.returncode != 0
     for line in ("haSecretFile=", "haAllowedAddresses=", "tls.server.need.client.auth=require"):
         assert line in done.stderr + done.stdout
@@ -61,9 +57,7 @@ def test_a_start_without_a_proof_of_slaves_is_refused_with_the_line_to_write(
 
 
 def test_without_a_nameserver_or_as_a_slave_a_start_needs_no_proof(tmp_path):
-    program = processes.broker(tmp_path, "", settings=auth_settings())
-    (tmp_path / "broker.conf").chmod(0o600)
-    with program:
+    with processes.broker(tmp_path, "", settings=auth_settings()) as program:
         assert not processes.answers(program.port + 1), "nobody could copy anything"
 
 

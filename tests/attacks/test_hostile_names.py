@@ -16,9 +16,9 @@ import pytest
 
 from tests.attacks.stranger import Stranger
 from tests.fuzz.fitting import BROKER, NAMESERVER
-from tests.support import processes
 from tests.support.frames import json_frame
 from tests.support.processes import Program
+from tests.support.programs import small_cluster
 
 COUNT, AT_ONCE = 500, 100
 FIELDS = 170  # Of a broker's requests 140, of a nameserver's 30: 85,000 requests.
@@ -56,9 +56,7 @@ def test_there_are_so_many_names_and_each_is_another():
 
 @pytest.mark.timeout(600)
 def test_500_hostile_names_in_each_field_reach_no_path_and_end_nothing(tmp_path):
-    names = processes.nameserver(tmp_path / "nameserver")
-    broker = processes.broker(tmp_path / "broker", names.address)
-    with names, broker:
+    with small_cluster(tmp_path) as (names, broker):
         outside = files_outside(tmp_path)
         assert ask_all(broker, BROKER) > COUNT * 100
         assert ask_all(names, NAMESERVER) > COUNT * 20

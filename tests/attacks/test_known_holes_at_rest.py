@@ -33,6 +33,7 @@ from tests.support.good_client import GoodClient
 from tests.support.memory import MIB, MemoryWatch
 from tests.support.other_machine import OtherMachine
 from tests.support.processes import free_port, wait_until
+from tests.support.programs import run_program
 
 ORDINARY = Credentials("ordinary-user", f"{CANARY}-ordinary")
 # Where secrets are kept on purpose: for their owner's eyes.
@@ -109,9 +110,7 @@ def test_s5_rights_without_login_are_refused_at_the_start(tmp_path, what):
     conf = processes.write_conf(
         tmp_path / "own.conf", {"authorizationEnabled": "true", "storePathRootDir": tmp_path / "store", "listenPort": free_port()}
     )  # fmt: skip
-    started = subprocess.run(
-        [sys.executable, "-m", f"cometmq.{what}", "-c", str(conf)], capture_output=True, text=True, timeout=60, check=False
-    )  # fmt: skip
+    started = run_program(sys.executable, "-m", f"cometmq.{what}", "-c", conf, status=None)
     assert started.returncode != 0
     assert (
         "authorizationEnabled=true needs authenticationEnabled=true"

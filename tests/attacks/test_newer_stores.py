@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 from tests.attacks.test_starts import filled_store, refused, tree
 from tests.support import processes
+from tests.support.programs import run_program
 
 OF_MESSAGES = ("consumequeue/CURRENT", "config/tieredStoreMetadata.json", "dledger-n0/data")
 OF_OTHERS = (
@@ -48,7 +48,6 @@ def test_queues_in_rocksdb_and_messages_in_a_tier_are_refused_by_tools_too(tmp_p
     before = tree(store)
     assert_named(refused(processes.broker(tmp_path, "")), OF_MESSAGES)
     command = [sys.executable, "-m", "cometmq.cli", "store", "stat", str(store)]
-    tool = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert tool.returncode == 3
+    tool = run_program(*command, status=3)
     assert_named(" ".join(tool.stderr.split()), OF_MESSAGES)
     assert tree(store) == before

@@ -24,6 +24,7 @@ from cometmq import (
 )
 from cometmq.model.errors import ListenerError, SettingsError, TopicNotFound
 from tests.support import processes
+from tests.support.programs import run_program
 
 TOPIC = "Worked"
 GROUP = "workers"
@@ -117,16 +118,10 @@ def test_a_pool_that_cannot_start_consumes_nothing_and_says_why(tmp_path, namese
     # Without `if __name__ == "__main__"` no process can import the program.
     program = tmp_path / "program.py"
     program.write_text(NO_MAIN)
-    done = subprocess.run(
-        [sys.executable, str(program), nameserver.address],
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
+    done = run_program(sys.executable, program, nameserver.address, status=1)
     assert dead_letters(nameserver.address) == 0
-    assert done.returncode == 1
     assert (
-        b"it must be a function of a module, and the program must start its work below if __name__ =="
+        "it must be a function of a module, and the program must start its work below if __name__ =="
         in done.stderr
     )
     with pytest.raises(SettingsError, match="it must be a function of a module"):

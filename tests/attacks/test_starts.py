@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 from cometmq.model.codes import RequestCode
@@ -10,6 +9,7 @@ from tests.attacks.stranger import Stranger
 from tests.support import processes
 from tests.support.frames import ask
 from tests.support.processes import Program
+from tests.support.programs import run_program
 from tests.support.request_fields import word_send_fields
 
 TOPIC = "Kept"
@@ -44,10 +44,7 @@ def send(program: Program, count: int, **more: str) -> None:
 
 def refused(program: Program, *, status: int = 3) -> str:
     """What a program says that does not start; it must end by itself and in one line."""
-    done = subprocess.run(
-        program.command, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == status, done.stderr
+    done = run_program(*program.command, status=status, seconds=120)
     assert "Traceback" not in done.stderr
     assert "boot success" not in done.stdout
     return done.stderr

@@ -106,7 +106,6 @@ def cluster(tmp_path):
         useServerSideResetOffset="false",
     )
     program = processes.broker(tmp_path, "", settings=settings)
-    (tmp_path / "broker.conf").chmod(0o600)
 
     def member(who: Credentials | None) -> Member:
         return open_now.enter_context(Member(program.address, who))

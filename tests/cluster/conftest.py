@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from tests.cluster import wheel as wheels
 from tests.cluster.standalone import LOOPBACK, Standalone
 from tests.interop.reference import QUICK_COMPILER
-from tests.support import processes
+from tests.support.programs import small_cluster
 
 _numbers = count(1)
 
@@ -46,12 +46,8 @@ def standalone(tmp_path_factory, installed: Path) -> Iterator[Standalone]:
 @pytest.fixture(scope="session")
 def nameserver(tmp_path_factory) -> Iterator[str]:
     """The nameserver of a broker, both of them processes."""
-    folder = tmp_path_factory.mktemp("broker")
-    with (
-        processes.nameserver(folder) as server,
-        processes.broker(folder, server.address),
-    ):
-        yield server.address
+    with small_cluster(tmp_path_factory.mktemp("broker")) as (names, _):
+        yield names.address
 
 
 @pytest.fixture(scope="session")

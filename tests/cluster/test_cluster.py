@@ -1,8 +1,6 @@
 """Jobs on a real cluster: both workers work, with the wheel installed or brought along."""
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.cluster.standalone import LOOPBACK, SPARK_HOME
 from tests.interop.reference import QUICK_COMPILER
 from tests.support.processes import wait_until
+from tests.support.programs import run_program
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
@@ -104,15 +103,10 @@ def test_a_job_brings_the_wheel_along_to_pythons_without_it(
         command += ["--conf", f"{name}={value}"]
     # A wheel is a zip; Spark puts on the Python path only what is called so.
     brought = shutil.copyfile(wheel, tmp_path / "cometmq.zip")
-    done = subprocess.run(
-        [*command, "--py-files", brought, job, nameserver, topic],
-        env={**os.environ, **standalone.env, "PYSPARK_PYTHON": str(bare)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_MAX,
-        check=False,
-    )
+    done = run_program(
+        *command, "--py-files", brought, job, nameserver, topic,
+        env={**standalone.env, "PYSPARK_PYTHON": str(bare)}, cwd=tmp_path, seconds=SECONDS_MAX,
+    )  # fmt: skip
     assert "read 1000" in done.stdout, done.stdout + done.stderr
-    without = subprocess.run([bare, "-c", "import cometmq"], capture_output=True, check=False)
-    assert b"No module named 'cometmq'" in without.stderr
+    without = run_program(bare, "-c", "import cometmq", status=None)
+    assert "No module named 'cometmq'" in without.stderr

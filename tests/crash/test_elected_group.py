@@ -182,10 +182,7 @@ def test_a_directory_that_does_not_fit_is_refused(tmp_path):
         assert f"{path} is damaged" in said
         assert "move storePathRootDir away and start it with an empty one" in said
         path.write_bytes(content)
-    with (
-        processes.nameserver(tmp_path / "plain") as names,
-        processes.broker(tmp_path / "plain", names.address) as plain,
-    ):
+    with processes.broker(tmp_path / "plain", "") as plain:
         assert send_to(plain.address)[0] == OK
     store["storePathRootDir"] = tmp_path / "plain/store"
     assert "has messages but has never been a member of a group" in refused(member("n1"))

@@ -29,6 +29,7 @@ from cometmq.spark.sink.settings import SinkSettings
 from cometmq.spark.sink.task import write_rows
 from tests.support import processes
 from tests.support.load import read_queue
+from tests.support.programs import small_cluster
 from tests.support.sink_driver import DELIVERIES, STEPS, TASKS, bodies, topic_of
 
 LIFE_SECONDS = 120
@@ -108,10 +109,7 @@ class Lives:
 @pytest.mark.timeout(300)
 def test_a_driver_that_is_killed_at_every_step_keeps_the_three_promises(tmp_path: Path):
     batches = len(STEPS) + 1  # One is begun and killed at each step, and one is not.
-    with (
-        processes.nameserver(tmp_path / "nameserver") as names,
-        processes.broker(tmp_path / "broker", names.address),
-    ):
+    with small_cluster(tmp_path) as (names, _):
         lives = Lives(tmp_path / "driver", names.address, batches)
         for step in STEPS:
             lives.end(lives.begin(step), -signal.SIGKILL, step)
@@ -181,10 +179,7 @@ def test_what_nobody_ended_is_settled_when_the_broker_asks(tmp_path: Path):
         "transactionTimeOut": 0,
         "transactionCheckMax": 999,
     }
-    with (
-        processes.nameserver(tmp_path / "nameserver") as names,
-        processes.broker(tmp_path / "broker", names.address, settings=often) as broker,
-    ):
+    with small_cluster(tmp_path, **often) as (names, broker):
         options = {
             "nameServer": names.address,
             "topic": topic_of("transactional"),

@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cometmq import Credentials
 from tests.dashboard.special import Special, make_special
 from tests.dashboard.web import READER, READER_PASSWORD, Served, Visitor
 from tests.dashboard.world import fill
-from tests.support import processes
 from tests.support.accounts import NO_SLAVES
-
-ROOT = Credentials("root", "root-secret-of-the-cluster")
-INNER = Credentials("inner", "inner-secret-of-the-cluster")
+from tests.support.auth_users import auth_settings
+from tests.support.programs import small_cluster
 
 
 @pytest.fixture(scope="session")
 def nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a nameserver of a cluster with one broker that holds `world`."""
-    folder = tmp_path_factory.mktemp("cluster")
-    with processes.nameserver(folder / "nameserver") as names:
-        settings = {
-            "mappedFileSizeCommitLog": 64 << 20,
-            "brokerName": "broker-a",
-            "traceTopicEnable": "true",
-        }
-        with processes.broker(folder / "broker", names.address, settings=settings):
-            asyncio.run(fill(names.address))
-            yield names.address
+    with small_cluster(tmp_path_factory.mktemp("cluster"), traceTopicEnable="true") as (
+        names,
+        _,
+    ):
+        asyncio.run(fill(names.address))
+        yield names.address
 
 
 @pytest.fixture(scope="session")
@@ -85,24 +76,6 @@ def auth_cluster(folder: Path, *, nameserver_too: bool) -> Iterator[str]:
 
     A nameserver has users of its own: those that are made at brokers it does not know.
     """
-    settings: dict[str, Any] = {
-        "authenticationEnabled": "true",
-        "authorizationEnabled": "true",
-        "initAuthenticationUser": _keys(ROOT, "username", "password"),
-        "innerClientAuthenticationCredentials": _keys(INNER, "accessKey", "secretKey"),
-    }
-    more = {"authConfigPath": folder / "users", **settings} if nameserver_too else {}
-    names = processes.nameserver(folder / "names", **more)
-    (folder / "names" / "namesrv.conf").chmod(0o600)
-    with names:
-        broker = processes.broker(
-            folder / "broker", names.address, settings={**settings, **NO_SLAVES}
-        )
-        (folder / "broker" / "broker.conf").chmod(0o600)
-        broker.is_ready = broker.has_booted
-        with broker:
-            yield names.address
-
-
-def _keys(credentials: Credentials, name: str, secret: str) -> str:
-    return json.dumps({name: credentials.access_key, secret: credentials.secret_key})
+    of_names = auth_settings(authConfigPath=folder / "users") if nameserver_too else {}
+    with small_cluster(folder, of_names=of_names, **auth_settings(**NO_SLAVES)) as (names, _):
+        yield names.address

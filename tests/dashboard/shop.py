@@ -22,8 +22,8 @@ from cometmq import (
     StoredMessage,
 )
 from cometmq.admin import GroupConfig
-from tests.support import processes
 from tests.support.processes import wait_until
+from tests.support.programs import small_cluster
 
 ORDERS, PAYMENTS = "orders", "payments"
 OTHERS = ("customers", "invoices", "parcels", "returns", "stock")
@@ -65,12 +65,8 @@ def mail(message: StoredMessage) -> None:
 @contextmanager
 def shop(folder: Path) -> Iterator[Shop]:
     """A cluster that goes on selling."""
-    settings = {"mappedFileSizeCommitLog": 64 << 20, "brokerName": "broker-a", "traceTopicEnable": "true"}  # fmt: skip
     with ExitStack() as stack:
-        names = stack.enter_context(processes.nameserver(folder / "nameserver"))
-        stack.enter_context(
-            processes.broker(folder / "broker", names.address, settings=settings)
-        )
+        names, _ = stack.enter_context(small_cluster(folder, traceTopicEnable="true"))
         traced = fill(names.address)
         is_over = threading.Event()
         seller = threading.Thread(target=sell, args=(names.address, is_over))

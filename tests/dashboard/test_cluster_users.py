@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dashboard.conftest import ROOT, auth_cluster
+from tests.dashboard.conftest import auth_cluster
 from tests.dashboard.web import Served, Visitor, text_of, wait_for
+from tests.support.auth_users import ROOT
 
 
 @pytest.fixture(scope="module")

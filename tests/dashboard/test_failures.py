@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
 
 import pytest
 
 from cometmq import AsyncProducer, Message
 from tests.dashboard.web import Served, Visitor, text_of, wait_for
 from tests.support import processes
+from tests.support.programs import run_program, small_cluster
 
 PAGES = ("/", "/doctor", "/brokers", "/replicas", "/topics", "/groups", "/messages", "/audit")
 NEEDING = (
@@ -30,40 +30,38 @@ async def send_one(nameservers: str) -> None:
 
 
 def test_a_broker_that_dies_is_said_with_since_when_and_then_the_nameserver(tmp_path):
-    names = processes.nameserver(tmp_path / "nameserver")
-    with names:
-        broker = processes.broker(
-            tmp_path / "broker", names.address, settings={"brokerName": "broker-a"}
-        )
-        with broker, Served(tmp_path / "dashboard", names.address) as served:
-            asyncio.run(send_one(names.address))
-            visitor = Visitor(served).log_in()
-            wait_for(visitor, "/", "1 of 1")
-            broker.kill()
-            for path in PAGES:
-                text = wait_for(visitor, path, "has not answered since")
-                assert re.search(
-                    r"broker-a \(0\) at 127\.0\.0\.1:\d+ has not answered since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d ?, \d+ s ago",
-                    text,
-                )
-            assert "0 of 1" in text_of(visitor.get("/"))
-            assert "has not answered since" in text_of(visitor.get("/part/troubles"))
-            for path in NEEDING:
-                said = visitor.get(path)
-                assert said.status_code in (200, 404, 502), path
-                assert len(text_of(said)) > 200, path
-                assert "Traceback" not in said.text
-            names.kill()
-            wait_for(visitor, "/", "The nameserver has not answered since")
-            for path in (*PAGES, *NEEDING):
-                said = visitor.get(path)
-                assert said.status_code in (200, 502), path
-                assert "The nameserver has not answered since" in text_of(said)
-                assert "Traceback" not in said.text
-            said = visitor.post("/topics/create", name="nobody-hears")
-            assert said.status_code == 502
-            visitor.close()
-            assert "Traceback" not in served.program.log.read_text()
+    with (
+        small_cluster(tmp_path) as (names, broker),
+        Served(tmp_path / "dashboard", names.address) as served,
+    ):
+        asyncio.run(send_one(names.address))
+        visitor = Visitor(served).log_in()
+        wait_for(visitor, "/", "1 of 1")
+        broker.kill()
+        for path in PAGES:
+            text = wait_for(visitor, path, "has not answered since")
+            assert re.search(
+                r"broker-a \(0\) at 127\.0\.0\.1:\d+ has not answered since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d ?, \d+ s ago",
+                text,
+            )
+        assert "0 of 1" in text_of(visitor.get("/"))
+        assert "has not answered since" in text_of(visitor.get("/part/troubles"))
+        for path in NEEDING:
+            said = visitor.get(path)
+            assert said.status_code in (200, 404, 502), path
+            assert len(text_of(said)) > 200, path
+            assert "Traceback" not in said.text
+        names.kill()
+        wait_for(visitor, "/", "The nameserver has not answered since")
+        for path in (*PAGES, *NEEDING):
+            said = visitor.get(path)
+            assert said.status_code in (200, 502), path
+            assert "The nameserver has not answered since" in text_of(said)
+            assert "Traceback" not in said.text
+        said = visitor.post("/topics/create", name="nobody-hears")
+        assert said.status_code == 502
+        visitor.close()
+        assert "Traceback" not in served.program.log.read_text()
 
 
 def test_a_dashboard_starts_without_a_nameserver_and_says_so(tmp_path):
@@ -79,8 +77,7 @@ def test_a_port_that_is_taken_is_said(tmp_path, served):
     second = Served(tmp_path, "127.0.0.1:1")
     command = [*second.program.command]
     command[command.index("--port") + 1] = str(served.port)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 3
+    done = run_program(*command, status=3)
     assert "cannot listen on" in done.stderr
     assert "--port" in done.stderr
 
@@ -94,6 +91,6 @@ def test_a_port_that_is_taken_is_said(tmp_path, served):
 )
 def test_a_start_that_is_not_safe_is_refused(tmp_path, options, sentence):
     command = [*Served(tmp_path, "127.0.0.1:1").program.command, *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = run_program(*command, status=None)
     assert done.returncode in (2, 3)
     assert sentence in " ".join(done.stderr.split())

@@ -11,8 +11,8 @@ import pytest
 from cometmq import Admin, Message, Producer
 from cometmq.dashboard.watcher import LAG_GROUPS_MAX
 from tests.dashboard.web import Served, Visitor, text_of, wait_for
-from tests.support import processes
 from tests.support.frames import json_frame, parts_of, read_frame
+from tests.support.programs import small_cluster
 from tests.support.request_fields import topic_fields
 
 TOPICS, MADE_AT_ONCE = 1_000, 100
@@ -25,8 +25,7 @@ CREATE_TOPIC, CREATE_GROUP, COMMIT = 17, 200, 15
 def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
     """Of a group `many-NNN` that number and one more is the lag."""
     folder = tmp_path_factory.mktemp("many")
-    names = processes.nameserver(folder / "nameserver")
-    with names, processes.broker(folder / "broker", names.address) as broker:
+    with small_cluster(folder) as (names, broker):
         ask(broker.port, [topic(f"of-{number:03d}") for number in range(TOPICS)])
         with Admin(names.address) as admin, Producer(names.address) as producer:
             admin.topics.create("read", queues=1)

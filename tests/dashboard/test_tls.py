@@ -18,8 +18,9 @@ import pytest
 from tests.dashboard.test_browser import Watched
 from tests.dashboard.test_silent import COUNT
 from tests.dashboard.web import ADMIN, Served, Visitor, text_of, wait_for
-from tests.support import certificates, processes
+from tests.support import certificates
 from tests.support.chromium import chromium
+from tests.support.programs import small_cluster
 
 
 @pytest.fixture(scope="module")
@@ -37,17 +38,9 @@ def encrypted(ca: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
         "tls.server.certPath": cert,
         "tls.server.keyPath": key,
     }
-    names = processes.nameserver(folder / "nameserver", **keys)
-    with names:
-        towards = {"tls.enable": "true", "tls.client.trustCertPath": ca}
-        broker = processes.broker(
-            folder / "broker",
-            names.address,
-            settings={**keys, **towards, "brokerName": "broker-t"},
-        )
-        broker.is_ready = broker.has_booted
-        with broker:
-            yield names.address
+    towards = {"tls.enable": "true", "tls.client.trustCertPath": ca, "brokerName": "broker-t"}
+    with small_cluster(folder, of_names=keys, **keys, **towards) as (names, _):
+        yield names.address
 
 
 @pytest.fixture(scope="module")

@@ -19,11 +19,12 @@ from cometmq import (
     ProducerSettings,
 )
 from cometmq.model.errors import BrokerRefused
-from tests.dashboard.conftest import ROOT, auth_cluster
+from tests.dashboard.conftest import auth_cluster
 from tests.dashboard.test_actions import seen_in
 from tests.dashboard.test_browser import LOOKS, SCREENS, Watched, overflow
 from tests.dashboard.web import ADMIN, READER, READER_PASSWORD, Served, Visitor, text_of
 from tests.dashboard.world import RIGHT_TO_LEFT, SCRIPT
+from tests.support.auth_users import ROOT
 from tests.support.chromium import chromium
 from tests.support.processes import wait_until
 

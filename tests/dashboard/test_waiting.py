@@ -12,18 +12,15 @@ import pytest
 
 from cometmq import Message, Producer
 from tests.dashboard.web import Served, Visitor, text_of
-from tests.support import processes
 from tests.support.command_line import run
+from tests.support.programs import small_cluster
 
 
 @pytest.fixture(scope="module")
 def nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("waiting")
     settings = {"recallMessageEnable": "true", "messageDelayLevel": "10m 20m 30m"}
-    with (
-        processes.nameserver(folder / "nameserver") as names,
-        processes.broker(folder / "broker", names.address, settings=settings),
-    ):
+    with small_cluster(folder, **settings) as (names, _):
         yield names.address
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -15,6 +12,9 @@ from cometmq.codec.signer import Signer
 from tests.attacks.stranger import Stranger
 from tests.support import processes
 from tests.support.accounts import CANARY, NO_SLAVES
+from tests.support.auth_users import auth_settings
+from tests.support.command_line import COMETMQ
+from tests.support.programs import run_program
 
 ROOT = Credentials("root", f"{CANARY}-root")
 ALICE = Credentials("alice", f"{CANARY}-alice")
@@ -25,18 +25,11 @@ OK, NO_PERMISSION = 0, 16
 def two(tmp_path_factory):
     """A nameserver and two masters with users of their own."""
     folder = tmp_path_factory.mktemp("two")
-    user = {"username": ROOT.access_key, "password": ROOT.secret_key}
-    inner = {"accessKey": ROOT.access_key, "secretKey": ROOT.secret_key}
-    settings = {
-        "authenticationEnabled": "true", "authorizationEnabled": "true", "initAuthenticationUser": json.dumps(user),
-        "innerClientAuthenticationCredentials": json.dumps(inner), "metricsPromExporterPort": "0", **NO_SLAVES,
-    }  # fmt: skip
     with processes.nameserver(folder / "names") as names:
         brokers = []
         for name in ("one", "two"):
-            keys = {**settings, "brokerName": name}
+            keys = auth_settings(ROOT, ROOT, brokerName=name, **NO_SLAVES)
             brokers.append(processes.broker(folder / name, names.address, settings=keys))
-            (folder / name / "broker.conf").chmod(0o600)
         with brokers[0], brokers[1]:
             yield names, brokers
 
@@ -49,10 +42,7 @@ def ask(address, who, code, fields=None, body=b""):
 
 def run(*words):
     signs = {"COMETMQ_ACCESS_KEY": ROOT.access_key, "COMETMQ_SECRET_KEY": ROOT.secret_key}
-    return subprocess.run(
-        [sys.executable, "-m", "cometmq.cli", "acl", "copy", *words],
-        env={**os.environ, **signs}, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    return run_program(*COMETMQ, "acl", "copy", *words, env=signs, status=None)
 
 
 def test_users_are_copied_with_what_they_may_do_and_no_password_is_told(two):

@@ -12,6 +12,7 @@ from tests.support import processes
 from tests.support.far_away import FarAway
 from tests.support.frames import ask
 from tests.support.processes import Program, wait_until
+from tests.support.programs import run_program, small_cluster
 from tests.support.request_fields import send_fields, topic_fields
 
 NOBODY = "127.0.0.1:1"  # A nameserver that is not there.
@@ -30,8 +31,7 @@ def send(address: str, body: bytes = b"hello") -> dict:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "cometmq.broker", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return run_program(sys.executable, "-m", "cometmq.broker", *arguments, status=None)
 
 
 def booted(program: Program) -> bool:
@@ -145,11 +145,7 @@ def test_settings_are_printed_as_mqbroker_does(tmp_path):
 
 
 def test_a_topic_has_a_route_when_its_maker_is_answered(tmp_path):
-    with (
-        processes.nameserver(tmp_path / "ns", kvConfigPath=tmp_path / "kv.json") as nameserver,
-        processes.broker(tmp_path / "broker", nameserver.address) as program,
-    ):
-        wait_until(lambda: booted(program), seconds=20, what="the boot line")
+    with small_cluster(tmp_path) as (nameserver, program):
         for number in range(20):
             fields = topic_fields(f"T{number}")
             made, _ = ask(program.address, 17, fields)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from tests.golden.test_golden_stores import LEVELS
 from tests.support.command_line import run
+from tests.support.programs import run_program
 
 STORE = Path(__file__).parents[1] / "golden" / "stores" / "clean" / "store"
 NOT_SOUND = 1
@@ -228,18 +228,9 @@ def test_what_only_looks_needs_no_arrow_and_the_rest_says_that_it_does():
         "import sys; sys.modules.update(numpy=None, pyarrow=None); "
         "from cometmq.cli.__main__ import main; sys.argv[1:] = {!r}; main()"
     )
-    plain = [sys.executable, "-c"]
-    verify, rebuild = (
-        subprocess.run(
-            [*plain, program.format(["store", word, str(STORE)])],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        for word in ("verify", "rebuild")
-    )
-    assert verify.returncode == 0, verify.stderr
-    assert rebuild.returncode == 3
+    plain = (sys.executable, "-c")
+    run_program(*plain, program.format(["store", "verify", str(STORE)]))
+    rebuild = run_program(*plain, program.format(["store", "rebuild", str(STORE)]), status=3)
     assert rebuild.stderr.startswith("error: this command needs numpy")
     assert "pip install 'cometmq[arrow]'" in rebuild.stderr
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -33,6 +32,7 @@ from tests.support.client_lives import (
     use,
     use_blocking,
 )
+from tests.support.programs import run_program
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = "the {0} .* was started on another event loop; create one {0} for each event loop"
@@ -56,15 +56,9 @@ def names() -> Iterator[str]:
 
 def said_of(names: str, way: str) -> list[dict[str, list[str]]]:
     """The answers of a program of `tests.support.client_lives`, which ends in time and says nothing else."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.client_lives", names, way],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=2 * SECONDS_MAX,
-        cwd=ROOT,
-    )
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    program = (sys.executable, "-m", "tests.support.client_lives", names, way)
+    done = run_program(*program, seconds=2 * SECONDS_MAX, cwd=ROOT)
+    assert done.stderr == "", done.stdout
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

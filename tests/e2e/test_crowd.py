@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.crowd import ask_all, ask_in_step, crowd
-from tests.support import processes
 from tests.support.load import send_all, send_frame
 from tests.support.processes import Program
+from tests.support.programs import small_cluster
 
 TOPIC = "Crowd"
 QUESTION = send_frame(TOPIC, b"x" * 100, opaque=1, queue_id=0)
@@ -32,10 +32,7 @@ def descriptors() -> Iterator[None]:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Program]:
-    with (
-        processes.nameserver(tmp_path / "nameserver") as nameserver,
-        processes.broker(tmp_path / "broker", nameserver.address) as program,
-    ):
+    with small_cluster(tmp_path) as (_, program):
         send_all(program.address, TOPIC, [b"first"])
         yield program
 

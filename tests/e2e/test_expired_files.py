@@ -16,8 +16,8 @@ from cometmq import (
     StoredMessage,
 )
 from cometmq.model.errors import TopicNotFound
-from tests.support import processes
 from tests.support.processes import wait_until
+from tests.support.programs import small_cluster
 
 TOPIC = "events"
 FILE = 65_536
@@ -79,10 +79,7 @@ def deleted_files(pid: int) -> list[str]:
 
 async def test_a_consumer_crosses_a_deleted_range(tmp_path: Path):
     log = tmp_path / "broker" / "store" / "commitlog"
-    with (
-        processes.nameserver(tmp_path / "nameserver") as names,
-        processes.broker(tmp_path / "broker", names.address, settings=SETTINGS) as broker,
-    ):
+    with small_cluster(tmp_path, **SETTINGS) as (names, broker):
         await send(names.address, range(5))
         early = await consume(names.address, until=b"004")
         assert early == [b"%03d" % number for number in range(5)]

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from cometmq import Admin
-from tests.support import processes
 from tests.support.command_line import Running, run
 from tests.support.processes import free_port
+from tests.support.programs import run_program, small_cluster
 
 _SCENES = Path(__file__).with_name("grpc_scenes.py")
 _SECONDS = 100
@@ -47,15 +47,8 @@ class GrpcCluster(Running):
 
     def scene(self, name: str) -> list[dict]:
         """Run a scene of the official client in a process of its own; what it said."""
-        done = subprocess.run(
-            [sys.executable, str(_SCENES), name, self.grpc],
-            capture_output=True,
-            timeout=_SECONDS,
-            # The client writes its log into the home directory.
-            env={**os.environ, "HOME": str(self.folder)},
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr.decode()
+        home = {"HOME": str(self.folder)}  # The client writes its log there.
+        done = run_program(sys.executable, _SCENES, name, self.grpc, seconds=_SECONDS, env=home)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -139,22 +132,18 @@ def test_a_push_consumer_in_order_tries_a_failed_message_again_before_the_next(c
 
 def test_clients_go_on_after_a_kill_of_their_broker_and_lose_nothing(tmp_path):
     port = free_port()
-    with processes.nameserver(tmp_path / "nameserver") as names:
-        settings = {"grpcServerPort": port}
-        broker = processes.broker(tmp_path / "broker", names.address, settings=settings)
-        broker.is_ready = broker.has_booted
-        with broker:
-            with Admin(names.address) as admin:
-                admin.topics.create("pushed", queues=2)
-            scene = subprocess.Popen(
-                [sys.executable, str(_SCENES), "push_over_a_kill", f"127.0.0.1:{port}"],
-                stdout=subprocess.PIPE,
-                env={**os.environ, "HOME": str(tmp_path)},
-            )
-            with scene:
-                assert scene.stdout is not None
-                assert json.loads(scene.stdout.readline()) == {"ready": True}
-                broker.kill()
-                broker.start()
-                said = json.loads(scene.stdout.readline())
+    with small_cluster(tmp_path, grpcServerPort=port) as (names, broker):
+        with Admin(names.address) as admin:
+            admin.topics.create("pushed", queues=2)
+        scene = subprocess.Popen(
+            [sys.executable, str(_SCENES), "push_over_a_kill", f"127.0.0.1:{port}"],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "HOME": str(tmp_path)},
+        )
+        with scene:
+            assert scene.stdout is not None
+            assert json.loads(scene.stdout.readline()) == {"ready": True}
+            broker.kill()
+            broker.start()
+            said = json.loads(scene.stdout.readline())
     assert said == {"sent": 200, "lost": []}

@@ -13,6 +13,7 @@ from tests.support import processes
 from tests.support.accounts import ADMIN, CANARY, account, guarded_cluster
 from tests.support.grpc_raw import RawGrpc, resource, seconds
 from tests.support.processes import free_port
+from tests.support.programs import small_cluster
 
 _SELLER = Credentials("the-seller", f"{CANARY}-seller")
 
@@ -54,37 +55,33 @@ def test_calls_need_a_signature_and_the_rights_of_their_user(tmp_path):
 
 def test_handles_and_transactions_of_before_a_kill_are_good_afterwards(tmp_path):
     port = free_port()
-    names = processes.nameserver(tmp_path / "nameserver")
-    with names:
-        settings = {"grpcServerPort": port}
-        broker = processes.broker(tmp_path / "broker", names.address, settings=settings)
-        broker.is_ready = broker.has_booted
-        with broker, RawGrpc(f"127.0.0.1:{port}", "client") as client:
-            with Admin(names.address) as admin:
-                admin.topics.create("orders", queues=1)
-                admin.topics.create(
-                    "pays", queues=1, attributes={"message.type": "TRANSACTION"}
-                )
-            client.send(client.message("orders", b"1"), client.message("orders", b"2"))
-            _, found = client.receive("orders", invisible_duration=seconds(600))
-            half = client.message("pays", b"p", message_type=pb.TRANSACTION)
-            [entry] = client.send(half).entries
-            broker.kill()
-            broker.start()
-            ended = client.call(
-                pb.EndTransactionRequest(
-                    topic=resource("pays"), message_id="m", resolution=pb.COMMIT,
-                    transaction_id=entry.transaction_id,
-                )
-            )  # fmt: skip
-            assert ended.status.code == pb.OK
-            handles = [each.system_properties.receipt_handle for each in found]
-            changed = client.change("orders", "readers", handles[0], 20)
-            assert changed.status.code == pb.OK
-            handles[0] = changed.receipt_handle
-            assert client.ack("orders", "readers", *handles).status.code == pb.OK
-            assert [each.body for each in client.receive("pays")[1]] == [b"p"]
-            assert client.receive("orders")[1] == []
+    with (
+        small_cluster(tmp_path, grpcServerPort=port) as (names, broker),
+        RawGrpc(f"127.0.0.1:{port}", "client") as client,
+    ):
+        with Admin(names.address) as admin:
+            admin.topics.create("orders", queues=1)
+            admin.topics.create("pays", queues=1, attributes={"message.type": "TRANSACTION"})
+        client.send(client.message("orders", b"1"), client.message("orders", b"2"))
+        _, found = client.receive("orders", invisible_duration=seconds(600))
+        half = client.message("pays", b"p", message_type=pb.TRANSACTION)
+        [entry] = client.send(half).entries
+        broker.kill()
+        broker.start()
+        ended = client.call(
+            pb.EndTransactionRequest(
+                topic=resource("pays"), message_id="m", resolution=pb.COMMIT,
+                transaction_id=entry.transaction_id,
+            )
+        )  # fmt: skip
+        assert ended.status.code == pb.OK
+        handles = [each.system_properties.receipt_handle for each in found]
+        changed = client.change("orders", "readers", handles[0], 20)
+        assert changed.status.code == pb.OK
+        handles[0] = changed.receipt_handle
+        assert client.ack("orders", "readers", *handles).status.code == pb.OK
+        assert [each.body for each in client.receive("pays")[1]] == [b"p"]
+        assert client.receive("orders")[1] == []
 
 
 def test_a_port_that_is_in_use_is_named(tmp_path):

@@ -18,6 +18,7 @@ from tests.support import processes
 from tests.support.frames import ask, json_frame, parts_of, read_frame
 from tests.support.other_machine import OtherMachine
 from tests.support.processes import wait_until
+from tests.support.programs import run_program
 
 REGISTER, UNREGISTER, ROUTE, CLUSTERS = 103, 104, 105, 106
 PUT_KV, GET_KV, DELETE_KV, KV_TABLE = 100, 101, 102, 219
@@ -304,16 +305,14 @@ def broker_connection(address: str) -> socket.socket:
 )
 def test_its_command_line_answers_in_one_line(arguments, status, said):
     command = [sys.executable, "-m", "cometmq.nameserver", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == status
+    done = run_program(*command, status=status)
     assert said in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_a_port_that_is_taken_is_named(names):
     command = [sys.executable, "-m", "cometmq.nameserver", "--listen-port", str(names.port)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 3
+    done = run_program(*command, status=3)
     assert f"cannot listen on 127.0.0.1:{names.port}" in done.stderr
 
 

@@ -20,35 +20,19 @@ from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from tests.e2e.test_operators_doctor import script
-from tests.support import json_tables, processes
-from tests.support.accounts import ADMIN, NO_SLAVES, guarded_cluster
+from tests.support import json_tables
+from tests.support.accounts import ADMIN, NO_SLAVES, guarded_cluster, tools_file
+from tests.support.auth_users import ROOT, auth_settings
 from tests.support.command_line import COMETMQ, environment, run
+from tests.support.programs import small_cluster
 from tests.support.scripted import Scripted
-
-ROOT = ("root", "canary-root-password")
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     folder = tmp_path_factory.mktemp("acl")
-    first = json.dumps({"username": ROOT[0], "password": ROOT[1]})
-    inner = json.dumps({"accessKey": "inner", "secretKey": "canary-inner-password"})
-    settings = {
-        "authenticationEnabled": "true",
-        "authorizationEnabled": "true",
-        "initAuthenticationUser": first,
-        "innerClientAuthenticationCredentials": inner,
-        **NO_SLAVES,
-    }
-    credentials = folder / "tools.yml"
-    credentials.write_text(f"accessKey: {ROOT[0]}\nsecretKey: {ROOT[1]}\n")
-    credentials.chmod(0o600)
-    with processes.nameserver(folder / "nameserver") as names:
-        broker = processes.broker(folder / "broker", names.address, settings=settings)
-        (folder / "broker" / "broker.conf").chmod(0o600)
-        broker.is_ready = broker.has_booted
-        with broker:
-            yield names.address, credentials
+    with small_cluster(folder, **auth_settings(**NO_SLAVES)) as (names, _):
+        yield names.address, tools_file(folder / "tools.yml", ROOT)
 
 
 def acl(
@@ -194,7 +178,7 @@ CLERK = ("clerk", "canary-clerk-password")
 def clerk(cluster: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The credentials of a user who may read everything but the dead letters of the group "secret"."""
     names, _ = cluster
-    settings = ClientSettings(credentials=Credentials(*ROOT))
+    settings = ClientSettings(credentials=ROOT)
     with Admin(names, settings=settings) as admin:
         for topic in ("%DLQ%open", "%DLQ%secret"):
             admin.topics.create(topic, queues=1)
@@ -202,7 +186,7 @@ def clerk(cluster: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -
         for resource in ("Topic:*", "Group:*", "Cluster:*"):
             admin.users.put_entry("clerk", resource, ["Get", "List"], [], is_allowed=True)
         admin.users.put_entry("clerk", "Topic:%DLQ%secret", ["Get"], [], is_allowed=False)
-    signed = ProducerSettings(credentials=Credentials(*ROOT), send_timeout_ms=30_000)
+    signed = ProducerSettings(credentials=ROOT, send_timeout_ms=30_000)
     with Producer(names, settings=signed) as producer:
         for topic in ("%DLQ%open", "%DLQ%secret"):
             producer.send(Message(topic, b"x"))
@@ -279,18 +263,11 @@ def test_the_doctor_and_the_brokers_log_tell_of_a_nameserver_that_asks_for_no_si
 
 def test_where_both_or_none_ask_for_signatures_nothing_is_said(tmp_path):
     with guarded_cluster(tmp_path / "both") as (names, broker):
-        credentials = tmp_path / "tools.yml"
-        credentials.write_text(
-            f"accessKey: {ADMIN.access_key}\nsecretKey: {ADMIN.secret_key}\n"
-        )
-        credentials.chmod(0o600)
+        credentials = tools_file(tmp_path / "tools.yml", ADMIN)
         done = run("doctor", "--json", nameserver=names.address, credentials=credentials)
         assert "require signed requests" not in done.stdout.decode()
         assert "requires signatures" not in broker.log.read_text()
-    with (
-        processes.nameserver(tmp_path / "names") as names,
-        processes.broker(tmp_path / "broker", names.address) as broker,
-    ):
+    with small_cluster(tmp_path) as (names, broker):
         done = run("doctor", "--json", nameserver=names.address)
         assert "require signed requests" not in done.stdout.decode()
         assert "requires signatures" not in broker.log.read_text()

@@ -37,10 +37,11 @@ from cometmq.connect import (
 from cometmq.embedded import Embedded
 from cometmq.errors import TopicNotFound
 from cometmq.model.flags import COMPRESSED
-from tests.support import json_tables, processes, topics
+from tests.support import json_tables, topics
 from tests.support.command_line import COMETMQ, environment, output, printed, run
 from tests.support.frames import ask
 from tests.support.processes import wait_until
+from tests.support.programs import small_cluster
 from tests.support.request_fields import send_fields
 
 SEND_V2 = 310
@@ -344,8 +345,5 @@ def test_reading_a_letter_that_decompresses_to_much_does_not_hold_the_loop(tmp_p
         zlib.decompress(body)
         assert min(pauses) < (time.monotonic() - began) / 2
 
-    with (
-        processes.nameserver(tmp_path / "nameserver") as names,
-        processes.broker(tmp_path / "broker", names.address),
-    ):
+    with small_cluster(tmp_path) as (names, _):
         asyncio.run(work(names.address))

@@ -42,7 +42,7 @@ from cometmq.net.loop import loop_clock
 from tests.support import certificates, json_tables, processes
 from tests.support.command_line import run
 from tests.support.processes import wait_until
-from tests.support.programs import halted
+from tests.support.programs import halted, small_cluster
 from tests.support.scripted import Scripted
 
 PROGRAMS: dict[str, dict[str, object]] = {
@@ -292,10 +292,7 @@ def test_a_certificate_that_ends_is_found_until_it_is_replaced(tmp_path: Path) -
     shown = dict(zip(keys, certificates.signed(ca, "soon", days=20), strict=True))
     settings = {**shown, "tls.server.mode": "permissive"}
     place = ("certificate", "broker-a:0")
-    with (
-        processes.nameserver(tmp_path / "names") as names,
-        processes.broker(tmp_path / "broker", names.address, settings=settings) as broker,
-    ):
+    with small_cluster(tmp_path, **settings) as (names, broker):
         found = seen(names.address)[place]
         assert found.severity == "warning"
         assert "its certificate expires in 19 days, at 20" in found.text

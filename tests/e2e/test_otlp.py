@@ -5,7 +5,6 @@ The collector is away, comes, and gets what the page says; a message's spans are
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from cometmq.broker.metrics.metric_table import METRICS
 from tests.support import processes
 from tests.support.otlp_receiver import OtlpReceiver, attributes
 from tests.support.processes import free_port, wait_until
+from tests.support.programs import run_program, said_by_python
 
 SECONDS_MAX = 60.0
 NOT_SAMPLED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
@@ -82,7 +82,6 @@ def test_a_collector_that_comes_late_gets_what_a_broker_counts(names, tmp_path):
     }
     settings = exporting(f"http://127.0.0.1:{port}", **more)
     broker = processes.broker(tmp_path, names, settings=settings)
-    (tmp_path / "broker.conf").chmod(0o600)  # The header is a secret.
     with broker:
 
         def said(words: str) -> int:
@@ -132,8 +131,7 @@ def test_the_spans_of_sender_broker_and_listener_are_one_trace(names, tmp_path):
                 producer.send(Message("orders", b"no trace"))
                 for wrong in (NOT_SAMPLED, "00-nonsense-01", "\u202e"):
                     producer.send(Message("orders", b"x", properties={"traceparent": wrong}))
-            command = [sys.executable, "-c", CLIENT, names, receiver.target]
-            subprocess.run(command, check=True, timeout=120)
+            run_program(sys.executable, "-c", CLIENT, names, receiver.target, seconds=120)
             until(lambda: len(receiver.spans()) >= 3, "three spans")
         check_client_times(receiver)
         check_cached(receiver)
@@ -200,6 +198,4 @@ async def main():
 asyncio.run(main())
 print([each for each in sys.modules if each.partition(".")[0] in ("grpc", "opentelemetry", "google")])
 """
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
-    assert said.stdout.strip() == "[]"
+    assert said_by_python("-c", code, tmp_path) == "[]"

@@ -22,6 +22,7 @@ from tests.attacks.stranger import Stranger
 from tests.support import processes
 from tests.support.command_line import COMETMQ, run
 from tests.support.processes import Program, wait_until
+from tests.support.programs import run_program
 from tests.support.request_fields import send_fields
 
 CREATE_TOPIC, DELETE_TOPIC, CREATE_GROUP, DELETE_GROUP = 17, 215, 200, 207
@@ -145,15 +146,10 @@ def test_each_line_of_a_stream_is_json(life):
 
 
 def test_a_failed_start_is_json_too_and_in_the_file(life, tmp_path):
-    env = {
-        **os.environ,
-        "COMETMQ_LOG_FORMAT": "json",
-        "COMETMQ_LOG_FILE": str(tmp_path / "a.log"),
-    }
+    env = {"COMETMQ_LOG_FORMAT": "json", "COMETMQ_LOG_FILE": str(tmp_path / "a.log")}
     for module, who in (("broker", "The broker"), ("nameserver", "The nameserver")):
         command = [sys.executable, "-m", f"cometmq.{module}", "--listen-port", "much"]
-        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=30, check=False)  # fmt: skip
-        assert done.returncode == 2
+        done = run_program(*command, env=env, status=2)
         said = json.loads(done.stderr)
         assert said["level"] == "CRITICAL"
         assert said["message"].startswith(f"{who} cannot start: command line: listenPort=much")

@@ -15,6 +15,7 @@ from tests.e2e.test_two_masters import copied, fill, master_in_routes, send_to, 
 from tests.support import processes
 from tests.support.command_line import run
 from tests.support.processes import Program, wait_until
+from tests.support.programs import small_cluster
 
 SECONDS_MAX = 60
 
@@ -117,10 +118,7 @@ def test_a_master_that_hangs_is_passed_over_by_force_only_and_comes_back_as_a_sl
 
 
 def test_where_there_is_no_slave_nothing_is_promoted(tmp_path):
-    with (
-        processes.nameserver(tmp_path) as nameserver,
-        processes.broker(tmp_path / "master", nameserver.address) as master,
-    ):
+    with small_cluster(tmp_path) as (nameserver, master):
         status, said = promote(nameserver.address)
         assert status == ExitStatus.FAILED
         assert "broker-a: no slave answers" in said

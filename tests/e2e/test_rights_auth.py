@@ -15,6 +15,7 @@ from tests.attacks.stranger import Stranger
 from tests.support import processes
 from tests.support.accounts import ADMIN, CANARY, NO_SLAVES, account, write_accounts
 from tests.support.auth_users import ROOT, auth_settings
+from tests.support.programs import small_cluster
 
 ALICE = Credentials("alice", f"{CANARY}-alice")
 BOSS = Credentials("boss", f"{CANARY}-boss")
@@ -30,16 +31,9 @@ def cluster(tmp_path_factory):
         "clusterName": "DefaultCluster",
         **auth_settings(),
     }
-    names = processes.nameserver(folder / "nameserver", **more)
-    (folder / "nameserver" / "namesrv.conf").chmod(0o600)
-    with names:
-        broker = processes.broker(
-            folder / "broker", names.address, settings=auth_settings(**NO_SLAVES)
-        )
-        (folder / "broker" / "broker.conf").chmod(0o600)
-        broker.is_ready = broker.has_booted
-        with broker:
-            yield names, broker, folder
+    of_broker = auth_settings(**NO_SLAVES)
+    with small_cluster(folder, of_names=more, **of_broker) as (names, broker):
+        yield names, broker, folder
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from cometmq.codec.signer import Signer
 from cometmq.model.codes import RequestCode, ResponseCode
 from tests.attacks.stranger import Answered, Stranger
 from tests.support import processes
-from tests.support.accounts import CANARY
+from tests.support.accounts import CANARY, tools_file
 from tests.support.auth_users import ROOT, auth_settings
 from tests.support.command_line import run
 from tests.support.processes import Program, wait_until
@@ -33,10 +33,7 @@ def member(folder: Path, names: str, **role: object) -> Program:
     secret.write_text(SECRET)
     secret.chmod(0o600)
     settings = auth_settings(haSecretFile=secret, **role)
-    program = processes.broker(folder, names, settings=settings)
-    (folder / "broker.conf").chmod(0o600)
-    program.is_ready = program.has_booted
-    return program
+    return processes.broker(folder, names, settings=settings)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +42,6 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str,
     folder = tmp_path_factory.mktemp("rights-slave")
     settings: dict[str, Any] = auth_settings(authConfigPath=folder / "users")
     names = processes.nameserver(folder / "names", **settings)
-    (folder / "names" / "namesrv.conf").chmod(0o600)
     role = {"brokerRole": "SLAVE", "brokerId": 1, "slaveReadEnable": "true"}
     with names, member(folder / "master", names.address):
         with Admin(names.address, settings=ClientSettings(credentials=ROOT)) as admin:
@@ -67,9 +63,7 @@ def pulled(slave: Program, who: Credentials) -> Answered:
 def acl(group: tuple[Path, str, Program], *words: str, stdin: bytes = b"") -> bytes:
     """What `cometmq acl` prints, signed by root."""
     folder, names, _ = group
-    credentials = folder / "tools.yml"
-    credentials.write_text(f"accessKey: {ROOT.access_key}\nsecretKey: {ROOT.secret_key}\n")
-    credentials.chmod(0o600)
+    credentials = tools_file(folder / "tools.yml", ROOT)
     done = run("acl", *words, nameserver=names, stdin=stdin, credentials=credentials)
     assert done.returncode == 0, done.stderr
     return done.stdout

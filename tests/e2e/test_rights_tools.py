@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.accounts import ADMIN, CANARY, guarded_cluster
+from tests.support.accounts import ADMIN, CANARY, guarded_cluster, tools_file
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,7 @@ def run(*words, **environment):
 
 
 def test_a_file_or_the_environment_signs(names, tmp_path):
-    tools = tmp_path / "tools.yml"
-    tools.write_text(f"accessKey: {ADMIN.access_key}\nsecretKey: {ADMIN.secret_key}\n")
-    tools.chmod(0o600)
+    tools = tools_file(tmp_path / "tools.yml", ADMIN)
     made = run("--credentials", tools, "topic", "create", "tools", "-n", names)
     assert made.returncode == 0, made.stderr
     listed = run(

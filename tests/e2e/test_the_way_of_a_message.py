@@ -7,9 +7,7 @@ is entered is written down; each function that the page names must be among them
 import ast
 import asyncio
 import json
-import os
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -31,6 +29,7 @@ from cometmq import (
 )
 from cometmq.broker.send import fast_path
 from cometmq.embedded import Embedded
+from tests.support.programs import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "cometmq"
@@ -159,16 +158,8 @@ def walk() -> list[tuple[str, str]]:
 
 def walked(kernel: str) -> set[tuple[str, str]]:
     """The walk of a process with this kernel."""
-    walked = subprocess.run(
-        [sys.executable, "-m", __name__],
-        cwd=ROOT,
-        env={**os.environ, "COMETMQ_KERNEL": kernel},
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert walked.returncode == 0, walked.stderr
+    env = {"COMETMQ_KERNEL": kernel}
+    walked = run_program(sys.executable, "-m", __name__, cwd=ROOT, env=env, seconds=90)
     return {(file, function) for file, function in json.loads(walked.stdout)}
 
 

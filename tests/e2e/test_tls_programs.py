@@ -26,6 +26,7 @@ from cometmq.model.errors import CometError
 from tests.support import certificates, frames, processes
 from tests.support.frames import json_frame, read_frame
 from tests.support.processes import wait_until
+from tests.support.programs import small_cluster
 from tests.support.request_fields import send_fields
 
 CANARY = b"canary-body-51c2" * 8
@@ -45,15 +46,9 @@ def cluster(ca, tmp_path_factory):
     """Both with a certificate, and the broker towards the nameserver."""
     folder = tmp_path_factory.mktemp("encrypted")
     keys = server_keys(*certificates.signed(ca, "server"))
-    names = processes.nameserver(folder / "nameserver", **keys)
-    with names:
-        towards = {"tls.enable": "true", "tls.client.trustCertPath": ca}
-        broker = processes.broker(
-            folder / "broker", names.address, settings={**keys, **towards}
-        )
-        broker.is_ready = broker.has_booted
-        with broker:
-            yield names, broker
+    towards = {"tls.enable": "true", "tls.client.trustCertPath": ca}
+    with small_cluster(folder, of_names=keys, **keys, **towards) as programs:
+        yield programs
 
 
 def trusting(ca, **more):
@@ -220,7 +215,6 @@ def test_clients_show_certificates_where_they_must_and_a_key_has_its_password(ca
         },
     )  # fmt: skip
     names = processes.nameserver(tmp_path / "names", **keys)
-    (tmp_path / "names" / "namesrv.conf").chmod(0o600)
     own = certificates.signed(ca, "client")
     with names:
         answer, _ = ask(names.address, client_context(ca, own))

@@ -1,6 +1,5 @@
 """Programs as users write them: a web service, a worker, orders in a database, a typed topic."""
 
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -12,6 +11,7 @@ import pytest
 from cometmq import AsyncPullConsumer, ConsumeFrom, ConsumerSettings
 from cometmq.embedded import Embedded
 from examples.order_api import ORDERS, Order, app, lifespan
+from tests.support.programs import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
 # Retries after 1 s in place of 10, and a broker that asks soon about transactions without an end.
@@ -29,12 +29,8 @@ def names() -> Iterator[str]:
 
 
 def run(name: str, *arguments: object, status: int = 0) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", f"examples.{name}", *map(str, arguments)],
-        capture_output=True, text=True, check=False, timeout=90, cwd=ROOT,
-    )  # fmt: skip
-    assert done.returncode == status, done.stderr
-    return done.stdout.splitlines()
+    program = (sys.executable, "-m", f"examples.{name}", *arguments)
+    return run_program(*program, status=status, seconds=90, cwd=ROOT).stdout.splitlines()
 
 
 @asynccontextmanager

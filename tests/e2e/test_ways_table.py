@@ -50,7 +50,6 @@ class Cluster:
         self.broker = processes.broker(
             folder / "broker", self.nameserver.address, settings=settings
         )
-        (folder / "broker" / "broker.conf").chmod(0o600)
         self.broker.start()
 
     def admin(self) -> Admin:

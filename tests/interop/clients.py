@@ -8,15 +8,14 @@ in the cache folder, which also keeps the jars of each client.
 from __future__ import annotations
 
 import fcntl
-import os
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.interop.reference import CACHE, HERE, QUICK_COMPILER
+from tests.support.programs import run_program
 
 # What the scenarios expect of a broker.
 BROKER_SETTINGS: dict[str, object] = {
@@ -67,18 +66,11 @@ def run_scenarios(
         RuntimeError: the clients did not report on any scenario.
     """
     folder = scenario_folder()
-    env = {**os.environ, "NAMESRV": nameserver, "CLIENT": client, "SERIALIZE": header}
-    env["JDK_JAVA_OPTIONS"] = QUICK_COMPILER
+    env = {"NAMESRV": nameserver, "CLIENT": client, "SERIALIZE": header, "JDK_JAVA_OPTIONS": QUICK_COMPILER}  # fmt: skip
     said = ""
     for _ in range(FETCH_TRIES):  # it is Maven that may need another try
-        done = subprocess.run(
-            ["bash", str(folder / "run.sh"), *scenarios],
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS_MAX,
-            check=False,
+        done = run_program(
+            "bash", folder / "run.sh", *scenarios, env=env, seconds=SECONDS_MAX, status=None
         )
         if results := results_in(done.stdout):
             return results

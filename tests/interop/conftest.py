@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from cometmq import Producer, ProducerSettings
 from tests.interop import clients, reference
 from tests.interop.ours import new_topic
 from tests.support import processes
+from tests.support.programs import small_cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,8 @@ class Cluster:
 def our_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Our nameserver and our broker, with the settings of the scenarios."""
     folder = tmp_path_factory.mktemp("ours")
-    names = processes.nameserver(folder / "nameserver")
-    with names, ExitStack() as stack:
-        served = processes.broker(
-            folder / "broker", names.address, settings=clients.BROKER_SETTINGS
-        )
-        stack.enter_context(served)
-        reference.wait_registered(names.address)
-        yield Cluster(names, served, folder)
+    with small_cluster(folder, **clients.BROKER_SETTINGS) as programs:
+        yield Cluster(*programs, folder)
 
 
 @pytest.fixture(scope="session")

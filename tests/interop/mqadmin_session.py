@@ -23,7 +23,8 @@ from pathlib import Path
 from cometmq.model.credentials import Credentials
 from tests.interop import reference
 from tests.support import processes
-from tests.support.accounts import NO_SLAVES
+from tests.support.accounts import NO_SLAVES, tools_file
+from tests.support.auth_users import auth_settings
 from tests.support.processes import broker_port
 
 ADMIN = Credentials("the-admin", "mqadmin-secret")
@@ -306,9 +307,7 @@ def scripted(line: str, places: Mapping[str, str], names: str) -> str:
 
 def write_files(folder: Path) -> None:
     """What commands read."""
-    tools = folder / "home" / "conf" / "tools.yml"
-    tools.parent.mkdir(parents=True, exist_ok=True)
-    tools.write_text(f"accessKey: {ADMIN.access_key}\nsecretKey: {ADMIN.secret_key}\n")
+    tools_file(folder / "home" / "conf" / "tools.yml", ADMIN)
     topics = [{"topicName": "Listed", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}]
     (folder / "topics.json").write_text(json.dumps(topics))
     groups = [{"groupName": "listed", "retryQueueNums": 1, "retryMaxTimes": 2}]
@@ -319,8 +318,7 @@ def java_command(folder: Path, script: Path, names: str) -> list[str]:
     """The command line of the program, which is compiled first."""
     classes = folder / "classes"
     path = f"{reference.jars()}/*"
-    javac = [reference.java("javac"), "-nowarn", "-cp", path, "-d", str(classes), str(SOURCE)]
-    subprocess.run(javac, check=True, timeout=120, capture_output=True)
+    reference.compiled(SOURCE, classes)
     (folder / "tmp").mkdir(exist_ok=True)
     return [
         reference.java(), "-Xmx256m", *reference.QUICK_START, "-XX:-UsePerfData", IPV4,
@@ -426,24 +424,11 @@ def read_record() -> list[Said]:
     return [said_by(line, text) for line, text in zip(parts[::2], parts[1::2], strict=True)]
 
 
-def access_settings() -> dict[str, object]:
-    """Users and rights, as both brokers are told."""
-    user = {"username": ADMIN.access_key, "password": ADMIN.secret_key}
-    inner = {"accessKey": ADMIN.access_key, "secretKey": ADMIN.secret_key}
-    return {
-        "authenticationEnabled": "true", "authorizationEnabled": "true",
-        "initAuthenticationUser": json.dumps(user), "innerClientAuthenticationCredentials": json.dumps(inner),
-    }  # fmt: skip
-
-
 def broker_settings() -> dict[str, object]:
     """What both brokers are told."""
-    return {
-        **access_settings(),
-        **NO_SLAVES,
-        "traceTopicEnable": "true",
-        "defaultTopicQueueNums": 4,
-    }
+    return auth_settings(
+        ADMIN, ADMIN, **NO_SLAVES, traceTopicEnable="true", defaultTopicQueueNums=4
+    )
 
 
 def java_providers(folder: Path) -> dict[str, object]:

@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from tests.support.frames import ask
 from tests.support.processes import Program, broker_port, free_port, wait_until, write_conf
+from tests.support.programs import run_program
 
 VERSION = "5.3.3"
 NEWEST = "5.5.0"
@@ -49,6 +49,13 @@ OPENS = [
     *("--add-exports", "java.base/sun.nio.ch=ALL-UNNAMED"),
     *("--add-exports", "java.base/jdk.internal.ref=ALL-UNNAMED"),
 ]
+
+
+def compiled(source: Path, folder: Path, version: str = VERSION) -> Path:
+    """Compile a class against the jars of a version, into the folder; the folder."""
+    path = f"{jars(version)}/*"
+    run_program(java("javac"), "-nowarn", "-d", folder, "-cp", path, source, seconds=120)
+    return folder
 
 
 def java(name: str = "java") -> str:
@@ -84,14 +91,7 @@ def maven(arguments: Sequence[str | Path]) -> None:
     ]
     said = ""
     for attempt in range(1, MAVEN_TRIES + 1):
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=MAVEN_SECONDS_MAX,
-            check=False,
-        )
+        done = run_program(*command, seconds=MAVEN_SECONDS_MAX, status=None)
         if done.returncode == 0:
             return
         said = (done.stdout + done.stderr)[-2000:]
@@ -215,14 +215,7 @@ def mqadmin(
     """What `mqadmin ARGUMENTS` prints; its errors too, for it ends with 0 whatever happened."""
     words = [*arguments, "-n", nameservers]
     started = command(MQADMIN, folder, words, heap="128m", version=version, options=QUICK_START)
-    done = subprocess.run(
-        started,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
+    done = run_program(*started, seconds=seconds, status=None)
     lines = (done.stdout + done.stderr).splitlines()
     return "\n".join(line for line in lines if not LOGBACK_NOISE.search(line))
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-
 import pytest
 
 from cometmq import Admin, ClientSettings, Credentials, TlsSettings
 from cometmq.admin import GroupConfig
 from tests.interop import reference
-from tests.support import certificates, processes
-from tests.support.accounts import ADMIN, CANARY, NO_SLAVES, account, guarded_cluster
+from tests.support import certificates
+from tests.support.accounts import (
+    ADMIN,
+    CANARY,
+    NO_SLAVES,
+    account,
+    guarded_cluster,
+    tools_file,
+)
+from tests.support.auth_users import auth_settings
+from tests.support.programs import run_program, small_cluster
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -78,32 +83,12 @@ def signed_client(folder, nameserver, credentials, *, version, header="JSON", mo
     classes = folder / f"classes-{version}"
     path = f"{reference.jars(version)}/*"
     if not classes.exists():
-        javac = [
-            reference.java("javac"),
-            "-nowarn",
-            "-cp",
-            path,
-            "-d",
-            str(classes),
-            str(source),
-        ]
-        subprocess.run(javac, check=True, timeout=120)
-    done = subprocess.run(
-        [
-            reference.java(), "-Xmx256m", *reference.QUICK_START, *reference.OPENS, f"-Duser.home={folder}",
-            f"-Drocketmq.client.logRoot={folder}", f"-Drocketmq.serialize.type={header}",
-            *more, "-cp", f"{classes}:{path}", "signed.Signed",
-        ],
-        env={
-            **os.environ,
-            "NAMESRV": nameserver,
-            "ACCESS_KEY": credentials.access_key,
-            "SECRET_KEY": credentials.secret_key,
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        reference.compiled(source, classes, version)
+    done = run_program(
+        reference.java(), "-Xmx256m", *reference.QUICK_START, *reference.OPENS, f"-Duser.home={folder}",
+        f"-Drocketmq.client.logRoot={folder}", f"-Drocketmq.serialize.type={header}",
+        *more, "-cp", f"{classes}:{path}", "signed.Signed", seconds=120, status=None,
+        env={"NAMESRV": nameserver, "ACCESS_KEY": credentials.access_key, "SECRET_KEY": credentials.secret_key},
     )  # fmt: skip
     said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     assert set(SAID) <= set(said), done.stdout + done.stderr
@@ -160,8 +145,7 @@ def test_mqadmin_signs_with_its_tools_file(cluster, tmp_path):
     names, _ = cluster
     refused = reference.mqadmin(tmp_path, names.address, "topicList")
     assert "access key" in refused
-    tools = tmp_path / "home" / "conf" / "tools.yml"
-    tools.write_text(f"accessKey: {ADMIN.access_key}\nsecretKey: {ADMIN.secret_key}\n")
+    tools_file(tmp_path / "home" / "conf" / "tools.yml", ADMIN)
     assert "orders" in reference.mqadmin(tmp_path, names.address, "topicList").split()
     made = reference.mqadmin(
         tmp_path, names.address, "updateTopic", "-c", "DefaultCluster", "-t", "more"
@@ -182,9 +166,7 @@ def make_customer(tmp_path, names):
         assert CANARY not in said
         return said
 
-    (tmp_path / "home" / "conf").mkdir(parents=True)
-    tools = tmp_path / "home" / "conf" / "tools.yml"
-    tools.write_text(f"accessKey: {ADMIN.access_key}\nsecretKey: {ADMIN.secret_key}\n")
+    tools_file(tmp_path / "home" / "conf" / "tools.yml", ADMIN)
     made = mqadmin(
         "createUser",
         "-u",
@@ -210,20 +192,11 @@ def make_customer(tmp_path, names):
 
 def test_mqadmin_makes_users_and_policies_and_java_clients_have_them(tmp_path):
     """Auth 2.0 as 5.3.3: users by its tools, then its client with their rights; no column shows a password."""
-    keys = {"username": ADMIN.access_key, "password": ADMIN.secret_key}
-    inner = {"accessKey": ADMIN.access_key, "secretKey": ADMIN.secret_key}
-    settings = {
-        "authenticationEnabled": "true", "authorizationEnabled": "true",
-        "initAuthenticationUser": json.dumps(keys), "innerClientAuthenticationCredentials": json.dumps(inner), **NO_SLAVES,
-    }  # fmt: skip
-    with processes.nameserver(tmp_path / "nameserver") as names:
-        broker = processes.broker(tmp_path / "broker", names.address, settings=settings)
-        (tmp_path / "broker" / "broker.conf").chmod(0o600)
-        with broker:
-            make_topics(names, ClientSettings(credentials=ADMIN))
-
-            make_customer(tmp_path, names)
-            said = signed_client(tmp_path, names.address, CUSTOMER, version="5.3.3")
+    settings = auth_settings(ADMIN, ADMIN, **NO_SLAVES)
+    with small_cluster(tmp_path, **settings) as (names, _):
+        make_topics(names, ClientSettings(credentials=ADMIN))
+        make_customer(tmp_path, names)
+        said = signed_client(tmp_path, names.address, CUSTOMER, version="5.3.3")
     assert said["send"] == said["batch"] == "SEND_OK"
     assert said["consumed"] == "13 true"
     assert said["popped"] == POPPED["5.3.3"]

@@ -34,9 +34,11 @@ from cometmq.model.properties import POP_CK
 from tests.attacks.stranger import Stranger
 from tests.interop import asked_rights, mqadmin_session, reference
 from tests.interop.ours import SECONDS, Box, pushed
-from tests.support import certificates, processes
+from tests.support import certificates
+from tests.support.accounts import tools_file
 from tests.support.command_line import run
 from tests.support.processes import broker_port, wait_until
+from tests.support.programs import small_cluster
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -158,9 +160,7 @@ def customer(java: Java) -> Java:
 
 def acl(java: Java, *arguments: str, stdin: bytes = b"") -> bytes:
     """What `cometmq acl ARGUMENTS` prints, signed by the administrator."""
-    credentials = java.folder / "tools.yml"
-    credentials.write_text(f"accessKey: {ADMIN.access_key}\nsecretKey: {ADMIN.secret_key}\n")
-    credentials.chmod(0o600)
+    credentials = tools_file(java.folder / "tools.yml", ADMIN)
     done = run("acl", *arguments, nameserver=java.names, stdin=stdin, credentials=credentials)
     assert done.returncode == 0, (done.stdout, done.stderr)
     return done.stdout
@@ -287,13 +287,10 @@ def test_the_table_of_rights_is_javas_but_for_what_it_leaves_open(java, tmp_path
     theirs = asked_rights.answers(java.broker.address, NOBODY)
     at_java = asked_rights.let_in(java.broker.address, users, theirs)
     settings = mqadmin_session.broker_settings()
-    with processes.nameserver(tmp_path / "own") as own:
-        broker = processes.broker(tmp_path / "ours", own.address, settings=settings)
-        (tmp_path / "ours" / "broker.conf").chmod(0o600)
-        with broker:
-            make_users(broker.address)
-            ours = asked_rights.answers(broker.address, NOBODY)
-            here = asked_rights.let_in(broker.address, users, theirs)
+    with small_cluster(tmp_path, **settings) as (_, broker):
+        make_users(broker.address)
+        ours = asked_rights.answers(broker.address, NOBODY)
+        here = asked_rights.let_in(broker.address, users, theirs)
     assert asked_rights.refused(ours) == ours.keys()
     assert theirs.keys() - asked_rights.refused(theirs) == OPEN_AT_JAVA
     for name in HELD:

@@ -15,6 +15,7 @@ from tests.dashboard.test_actions import seen_in
 from tests.dashboard.web import Served, Visitor, text_of, wait_for
 from tests.interop import reference
 from tests.interop.test_auth_java import ADMIN, Java, java
+from tests.support.accounts import tools_file
 
 __all__ = ["java"]
 
@@ -32,9 +33,7 @@ class World(NamedTuple):
 
     def mqadmin(self, *words: str) -> str:
         """What it prints, signed by the administrator."""
-        tools = self.java.folder / "home" / "conf" / "tools.yml"
-        tools.parent.mkdir(parents=True, exist_ok=True)
-        tools.write_text(f"accessKey: {ADMIN.access_key}\nsecretKey: {ADMIN.secret_key}\n")
+        tools_file(self.java.folder / "home" / "conf" / "tools.yml", ADMIN)
         return reference.mqadmin(
             self.java.folder, self.java.names, *words, "-c", "DefaultCluster"
         )

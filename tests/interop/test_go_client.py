@@ -6,8 +6,6 @@ failed. The program is built with the versions of `go/go.sum` into the cache fol
 
 from __future__ import annotations
 
-import os
-import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pytest
 
 from tests.interop.clients import Result, results_in
 from tests.interop.reference import CACHE, HERE
+from tests.support.programs import run_program
 
 SCENARIOS = [
     "send_sync",
@@ -45,14 +44,8 @@ def build() -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     said = ""
     for _ in range(FETCH_TRIES):  # it is the module proxy that may need another try
-        done = subprocess.run(
-            ["go", "build", "-o", str(target), "."],
-            cwd=HERE / "go",
-            capture_output=True,
-            text=True,
-            timeout=BUILD_SECONDS_MAX,
-            check=False,
-        )
+        command = ("go", "build", "-o", target, ".")
+        done = run_program(*command, cwd=HERE / "go", seconds=BUILD_SECONDS_MAX, status=None)
         if done.returncode == 0:
             return target
         said = done.stderr[-2000:]
@@ -62,15 +55,8 @@ def build() -> Path:
 @cache
 def reports(nameserver: str) -> dict[str, Result]:
     """What the Go client reports on all scenarios; run once."""
-    done = subprocess.run(
-        [str(build()), *SCENARIOS],
-        env={**os.environ, "NAMESRV": nameserver},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS_MAX,
-        check=False,
-    )
+    env = {"NAMESRV": nameserver}
+    done = run_program(build(), *SCENARIOS, env=env, seconds=RUN_SECONDS_MAX, status=None)
     return results_in(done.stdout)
 
 

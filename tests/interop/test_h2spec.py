@@ -5,15 +5,14 @@ It is built from the Go module into the cache folder the first time.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.interop.reference import CACHE
 from tests.support.grpc_place import GrpcPlace
+from tests.support.programs import run_program
 
 MODULE = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible"
 BUILD_SECONDS_MAX = 240
@@ -32,28 +31,15 @@ def build() -> Path:
     folder = CACHE / "h2spec"
     program = folder / "h2spec"
     if not program.exists():
-        environment = {**os.environ, "GOBIN": str(folder), "GOFLAGS": "-mod=mod"}
-        done = subprocess.run(
-            ["go", "install", MODULE],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=BUILD_SECONDS_MAX,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
+        env = {"GOBIN": str(folder), "GOFLAGS": "-mod=mod"}
+        run_program("go", "install", MODULE, env=env, seconds=BUILD_SECONDS_MAX)
     return program
 
 
 def faults_of(program: Path, port: int) -> set[str]:
     """The rules that the server did not keep in one run."""
-    done = subprocess.run(
-        [program, "-h", "127.0.0.1", "-p", str(port), "-o", "5"],
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS_MAX,
-        check=False,
-    )
+    options = ("-h", "127.0.0.1", "-p", port, "-o", 5)
+    done = run_program(program, *options, seconds=RUN_SECONDS_MAX, status=None)
     _, failed, rest = done.stdout.partition("Failures:")
     ran = re.search(r"(\d+) tests, (\d+) passed, (\d+) skipped", done.stdout)
     assert ran, done.stdout[-2000:] + done.stderr[-2000:]

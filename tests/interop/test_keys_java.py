@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 
 import pytest
 
 from cometmq.model.rocketmq_keys import ROCKETMQ_KEYS, WITHOUT_EFFECT
 from tests.interop import reference
+from tests.support.programs import run_program
 
 CLASSES = (
     "common.BrokerIdentity",  # The base of BrokerConfig.
@@ -29,11 +29,9 @@ pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 def keys_of(version: str, classes: tuple[str, ...] = CLASSES) -> set[str]:
     """The keys of a version: `setListenPort` sets listenPort (MixAll.properties2Object)."""
     names = [f"org.apache.rocketmq.{name}" for name in classes]
-    shown = subprocess.run(
-        [reference.java("javap"), "-public", "-cp", f"{reference.jars(version)}/*", *names],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    setters = re.findall(r" set(\w+)\([^,()]+\)", shown)
+    path = f"{reference.jars(version)}/*"
+    shown = run_program(reference.java("javap"), "-public", "-cp", path, *names)
+    setters = re.findall(r" set(\w+)\([^,()]+\)", shown.stdout)
     return {name[0].lower() + name[1:] for name in setters}
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from tests.interop import mqadmin_session as session
 from tests.interop.mqadmin_session import Said
-from tests.support import processes
+from tests.support.programs import small_cluster
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
@@ -93,14 +93,10 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """What each line printed at our servers."""
     began = time.time()
     folder: Path = tmp_path_factory.mktemp("mqadmin")
-    with processes.nameserver(folder / "nameserver") as names:
-        settings = session.broker_settings()
-        broker = processes.broker(folder / "broker", names.address, settings=settings)
-        (folder / "broker" / "broker.conf").chmod(0o600)
-        with broker:
-            said = session.run(folder / "session", names.address, broker.address)
-        assert "Traceback" not in broker.log.read_text()
-        assert session.ADMIN.secret_key not in broker.log.read_text()
+    with small_cluster(folder, **session.broker_settings()) as (names, broker):
+        said = session.run(folder / "session", names.address, broker.address)
+    assert "Traceback" not in broker.log.read_text()
+    assert session.ADMIN.secret_key not in broker.log.read_text()
     return Ran(dict(enumerate(said)), began, time.time())
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 import time
 import urllib.error
@@ -22,6 +21,7 @@ import yaml
 from tests.support.containers import Bridge, Container, needs
 from tests.support.image_builder import Image, build
 from tests.support.processes import wait_until
+from tests.support.programs import run_program
 
 pytestmark = pytest.mark.timeout(
     900
@@ -192,8 +192,6 @@ def test_all_stop_in_order(cluster):
 def test_the_health_check_of_a_container_without_a_program_fails():
     check = ROOT / "deploy/docker/healthcheck.py"
     alone = ["unshare", "--net", "sh", "-euc", 'ip link set lo up; exec "$@"', "sh"]
-    done = subprocess.run(
-        [*alone, sys.executable, str(check)], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout) == (1, "")
+    done = run_program(*alone, sys.executable, check, status=1)
+    assert done.stdout == ""
     assert "no program listens" in done.stderr

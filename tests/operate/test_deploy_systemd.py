@@ -14,6 +14,7 @@ import pytest
 
 from tests.support import processes
 from tests.support.processes import Program, answers, free_port
+from tests.support.programs import run_program, said_by_python
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy/systemd"
 UNITS = sorted(DEPLOY.glob("*.service"))
@@ -86,9 +87,7 @@ def receive(inlet: socket.socket, count: int) -> list[bytes]:
 
 
 def analyze(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["systemd-analyze", *words], capture_output=True, text=True, check=False, timeout=60
-    )
+    return run_program("systemd-analyze", *words, status=None)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
@@ -110,12 +109,9 @@ def test_the_units_start_the_programs_with_options_that_they_have():
             r"^ExecStart=/opt/cometmq/bin/(.*)$", unit.read_text(), re.MULTILINE
         )
         program, *options = words.replace("%i", "a").split()[1:]
-        with_help = subprocess.run(
-            [sys.executable, "-m", "cometmq.cli", program, "--help"],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        with_help = said_by_python("-m", "cometmq.cli", program, "--help")
         for option in options[::2]:
-            assert option in with_help.stdout
+            assert option in with_help
 
 
 @pytest.mark.parametrize("name", ["namesrv", "broker@"])

@@ -13,8 +13,10 @@ import pytest
 
 from cometmq.model.exit_status import ExitStatus
 from cometmq.spark.java import java_home, java_options
+from tests.support.command_line import COMETMQ
 from tests.support.connect_program import ROWS
 from tests.support.processes import Program, free_port
+from tests.support.programs import run_program
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -87,16 +89,10 @@ def told(server, environment, cluster, tmp_path_factory):
     folder = tmp_path_factory.mktemp("program")
     store = shutil.copytree(GOLDEN, folder / "store")
     program = [sys.executable, "-m", "tests.support.connect_program"]
-    done = subprocess.run(
-        [*program, server, cluster.nameserver, store, folder],
-        env={**os.environ, **environment},
-        check=False,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_MAX,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_program(
+        *program, server, cluster.nameserver, store, folder,
+        env=environment, cwd=ROOT, seconds=SECONDS_MAX,
+    )  # fmt: skip
     return {**json.loads(done.stdout), "stderr": done.stderr}
 
 
@@ -149,22 +145,8 @@ def test_a_wrong_option_is_one_line(told):
 
 def test_the_command_refuses_the_servers_address_in_one_line(tmp_path):
     words = ("table", "--topic", "t", "--schema", "n INT", "--to", str(tmp_path / "t"))
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "cometmq.cli",
-            "pipeline",
-            *words,
-            "--master",
-            "sc://127.0.0.1:1",
-        ],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == ExitStatus.WRONG_USE, done.stderr
+    command = (*COMETMQ, "pipeline", *words, "--master", "sc://127.0.0.1:1")
+    done = run_program(*command, status=ExitStatus.WRONG_USE)
     assert "--master sc://127.0.0.1:1: a command cannot use Spark Connect" in " ".join(
         done.stderr.split()
     )

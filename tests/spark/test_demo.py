@@ -1,10 +1,11 @@
 """The demo, run as its user runs it."""
 
-import subprocess
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+
+from tests.support.programs import run_program
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 180  # What `make demo` may take after the set-up, on two cores.
@@ -13,15 +14,8 @@ LIMIT_S = 180  # What `make demo` may take after the set-up, on two cores.
 @pytest.mark.slow
 @pytest.mark.timeout(LIMIT_S + 30)
 def test_the_demo_ends_with_the_equal_result(tmp_path):
-    done = subprocess.run(
-        ["make", "--no-print-directory", "demo", f"ARGS=--out {tmp_path / 'out'}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    make = ("make", "--no-print-directory", "demo", f"ARGS=--out {tmp_path / 'out'}")
+    done = run_program(*make, cwd=ROOT, seconds=LIMIT_S)
     verdict = next(line for line in done.stdout.splitlines() if "EQUAL" in line)
     assert verdict.startswith("EQUAL: 336,776 of 336,776 flights in 207 groups")
     assert "16 carrier summaries sent back" in done.stdout

@@ -1,7 +1,6 @@
 """The code on the pages about Spark runs, each block; tests/e2e has the pages without."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from cometmq.embedded import Embedded
 from cometmq.spark.sink.options import SINK_OPTIONS
 from cometmq.spark.source.options import SOURCE_OPTIONS
 from tests.support.pages import ROOT, Reading, counted, pages
+from tests.support.programs import run_program
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -49,15 +49,7 @@ def test_the_notebook_runs_cell_by_cell(tmp_path):
     # As a kernel does: a process of its own, for the last cell ends its session.
     script = tmp_path / "orders.py"
     script.write_text("\n\n".join(cells))
-    done = subprocess.run(
-        [sys.executable, script],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_program(sys.executable, script, cwd=tmp_path, seconds=200)
     said = done.stdout.replace(" ", "")
     assert "|books|334|8350.0|" in said, done.stdout
     assert '|{"shop":"tools","orders":333,' in said

@@ -1,11 +1,7 @@
 """Each error that a user of jobs can make is one line: what, which, and what now; no trace of Java's or Python's."""
 
-import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +11,7 @@ from cometmq.model.exit_status import ExitStatus
 from cometmq.model.flags import PERM_READ, PERM_WRITE
 from cometmq.spark.jobs.error_text import is_usage, message_of
 from tests.spark.conftest import load, save
+from tests.support import jobs_in_a_row
 from tests.support.big_store import make_big_store
 from tests.support.processes import free_port
 
@@ -233,17 +230,7 @@ def told(made) -> dict[str, tuple[int, str]]:
     """What each command ended with, and wrote."""
     more = ["--progress", "none", "--master", "local[2]"]
     commands = [command.format(**made).split() + more for command, _, _ in LINES.values()]
-    program = [sys.executable, "-m", "tests.support.jobs_in_a_row"]
-    root = Path(__file__).resolve().parents[2]
-    done = subprocess.run(
-        program,
-        input=json.dumps(commands),
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=root,
-    )
-    return dict(zip(LINES, map(tuple, json.loads(done.stdout)), strict=True))
+    return dict(zip(LINES, jobs_in_a_row.said(commands), strict=True))
 
 
 @pytest.mark.parametrize("case", LINES)

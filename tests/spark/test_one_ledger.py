@@ -1,7 +1,6 @@
 """The command, the dashboard and Spark's job know of each other what they replayed: a dead letter is sent once."""
 
 import json
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,8 +17,9 @@ from cometmq.errors import TopicNotFound
 from cometmq.spark.jobs import dlq, sending
 from tests.dashboard.web import Served, Visitor, text_of
 from tests.spark.test_jobs_moving import dead_letters
-from tests.support.command_line import COMETMQ, environment
+from tests.support.command_line import COMETMQ
 from tests.support.processes import wait_until
+from tests.support.programs import run_program
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 SECONDS_MAX = 120.0
@@ -52,15 +52,9 @@ def letters(cluster, topic) -> dict[str, StoredMessage]:
 
 def command(cluster, group: str, *options: str) -> dict[str, Any]:
     """What `cometmq dlq replay` says it did."""
-    done = subprocess.run(
-        [*COMETMQ, "dlq", "replay", group, "--json", *options],
-        env=environment(cluster.nameserver),
-        capture_output=True,
-        timeout=SECONDS_MAX,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    said: dict[str, Any] = json.loads(done.stdout)
+    replay = (*COMETMQ, "dlq", "replay", group, "--json", *options)
+    env = {"NAMESRV_ADDR": cluster.nameserver}
+    said: dict[str, Any] = json.loads(run_program(*replay, env=env, seconds=SECONDS_MAX).stdout)
     return said
 
 

@@ -15,6 +15,7 @@ from cometmq.cli import pipeline
 from cometmq.spark.java import java_home
 from cometmq.spark.jobs import table
 from tests.support.processes import wait_until
+from tests.support.programs import run_program
 
 # Starts of Spark, one after the other, on whatever machine.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -78,14 +79,7 @@ def test_spark_submit_runs_the_same_job_and_gives_its_status(spark, cluster, top
         PYSPARK_PYTHON=sys.executable,
         SPARK_LOCAL_IP="127.0.0.1",
     )
-    done = subprocess.run(
-        [folder / "bin" / "spark-submit", "--master", "local[2]", pipeline.__file__, *options],
-        env=given,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_MAX,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    submit = (folder / "bin" / "spark-submit", "--master", "local[2]", pipeline.__file__)
+    done = run_program(*submit, *options, env=given, seconds=SECONDS_MAX)
     report = json.loads(next(line for line in done.stdout.splitlines() if line[:1] == "{"))
     assert report["rows"][0]["messages"] == 7

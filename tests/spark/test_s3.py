@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +18,10 @@ from cometmq.cli.__main__ import app
 from cometmq.model.exit_status import ExitStatus
 from cometmq.offline import read
 from tests.interop.reference import CACHE, fetched
+from tests.support import jobs_in_a_row
 from tests.support.big_store import make_big_store
 from tests.support.processes import Program, free_port
+from tests.support.programs import run_program
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -96,9 +97,7 @@ def test_a_job_to_s3_and_the_same_job_to_s3a_are_one_run(s3, store, tmp_path):
     def job(name: str) -> dict[str, Any]:
         words = ("archive", "--store", str(store), "--to", f"{name}://bucket/jobs", "--json")
         command = [*PIPELINE, *words, "--progress", "none", "--master", "local[2]"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert not done.returncode, done.stderr
-        return json.loads(done.stdout)
+        return json.loads(run_program(*command, seconds=None).stdout)
 
     assert job("s3a")["counts"]["rows"] == MESSAGES
     job("s3")
@@ -120,15 +119,7 @@ def orders(cluster) -> list[str]:
 def jobs(commands: list[list[str]]) -> list[tuple[int, str]]:
     """What commands ended with and wrote, in one process with one start of Spark."""
     more = ["--progress", "none", "--master", "local[2]"]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.jobs_in_a_row"],
-        input=json.dumps([[*words, *more] for words in commands]),
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-    )
-    return [(status, text) for status, text in json.loads(done.stdout)]
+    return jobs_in_a_row.said([[*words, *more] for words in commands])
 
 
 def test_tables_are_made_in_s3_where_spark_has_its_jars(s3, server, orders):

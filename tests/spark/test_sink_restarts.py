@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cometmq import Message, Producer, PullConsumer
-from tests.support import processes
+from tests.support.programs import small_cluster
 from tests.support.spark_sink_app import BATCH_ROWS, DELIVERIES, LEDGER, TASK
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -58,10 +58,7 @@ def found_in(nameserver: str, topic: str) -> tuple[Counter[str], set[tuple[str, 
 
 def test_a_spark_that_is_killed_loses_nothing_and_duplicates_as_promised(tmp_path: Path):
     wanted = [str(number) for number in range(BATCHES * BATCH_ROWS)]
-    with (
-        processes.nameserver(tmp_path / "nameserver") as names,
-        processes.broker(tmp_path / "broker", names.address),
-    ):
+    with small_cluster(tmp_path) as (names, _):
         with Producer(names.address) as producer:
             producer.send_many([Message("source", each.encode()) for each in wanted])
         status = life(tmp_path, names.address, **{TASK: 0, LEDGER: 1})

@@ -1,6 +1,5 @@
 """Programs with Spark as users write them: a job with a watermark, and the notebook of the flights."""
 
-import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +11,7 @@ from cometmq import Message, Producer
 from cometmq.embedded import Embedded
 from examples.late_orders import TOPIC, run, windows
 from tests.support.pages import ROOT
+from tests.support.programs import run_program
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -56,11 +56,7 @@ def test_the_notebook_of_the_flights_runs_cell_by_cell(tmp_path):
     assert not any(cell["outputs"] for cell in notebook["cells"] if "outputs" in cell)
     script = tmp_path / "flights.py"
     script.write_text("import matplotlib\n\nmatplotlib.use('Agg')\n" + "\n\n".join(cells))
-    done = subprocess.run(
-        [sys.executable, script],
-        cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_program(sys.executable, script, cwd=tmp_path, seconds=200)
     assert "27004 flights of January" in done.stdout
     said = done.stdout.replace(" ", "")
     assert "|UA|4637|" in said, done.stdout
@@ -88,10 +84,8 @@ spark.stop()
 def test_a_stream_that_is_stopped_well_says_nothing_of_closed_connections(cluster, topic):
     with Producer(cluster.nameserver) as producer:
         producer.send_batch([Message(topic, b"x" * 20_000) for _ in range(150)])
-    done = subprocess.run(
-        [sys.executable, "-c", STREAM, cluster.nameserver, topic],
-        capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout.strip()) == (0, "1"), done.stderr
+    stream = (sys.executable, "-c", STREAM, cluster.nameserver, topic)
+    done = run_program(*stream, seconds=200)
+    assert done.stdout.strip() == "1", done.stderr
     assert "Traceback" not in done.stderr, done.stderr
     assert "BrokenPipeError" not in done.stderr, done.stderr

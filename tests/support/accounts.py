@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from cometmq.model.credentials import Credentials
-from tests.support import processes
+from tests.support.processes import Program
+from tests.support.programs import small_cluster
 
 CANARY = "canary-secret-7f3a"
 ADMIN = Credentials("the-admin", f"{CANARY}-admin")
@@ -39,6 +39,14 @@ def write_accounts(path: Path, *accounts: Mapping[str, object]) -> Path:
     return path
 
 
+def tools_file(path: Path, who: Credentials) -> Path:
+    """A file of credentials that only its owner may read, as commands take it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"accessKey: {who.access_key}\nsecretKey: {who.secret_key}\n")
+    path.chmod(0o600)
+    return path
+
+
 def inner_setting() -> dict[str, object]:
     """What brokers sign with."""
     keys = {"accessKey": INNER.access_key, "secretKey": INNER.secret_key}
@@ -51,7 +59,7 @@ def guarded_cluster(
     *accounts: Mapping[str, object],
     both: Mapping[str, object] | None = None,
     **settings: object,
-) -> Iterator[tuple[processes.Program, processes.Program]]:
+) -> Iterator[tuple[Program, Program]]:
     """A nameserver and a broker that both ask for rights, with an admin, the broker's own account, and these.
 
     `both` are settings of both, `settings` of the broker.
@@ -59,12 +67,7 @@ def guarded_cluster(
     own = (account(ADMIN, admin=True), account(INNER, admin=True))
     for name in ("nameserver", "broker"):
         write_accounts(folder / name / "plain_acl.yml", *own, *accounts)
-    own_settings: dict[str, Any] = {"aclEnable": "true", **(both or {})}
-    names = processes.nameserver(folder / "nameserver", **own_settings)
-    with names:
-        conf = {"aclEnable": "true", **NO_SLAVES, **inner_setting(), **(both or {}), **settings}
-        broker = processes.broker(folder / "broker", names.address, settings=conf)
-        (folder / "broker" / "broker.conf").chmod(0o600)
-        broker.is_ready = broker.has_booted
-        with broker:
-            yield names, broker
+    of_both = {"aclEnable": "true", **(both or {})}
+    of_broker = {**of_both, **NO_SLAVES, **inner_setting(), **settings}
+    with small_cluster(folder, of_names=of_both, **of_broker) as programs:
+        yield programs

@@ -15,16 +15,18 @@ ROOT = Credentials("root", f"{CANARY}-root")
 INNER = Credentials("inner", f"{CANARY}-inner")
 
 
-def auth_settings(**more: object) -> dict[str, object]:
-    """Settings of a server with Auth 2.0, the Super users `ROOT` and `INNER`, and more."""
+def auth_settings(
+    root: Credentials = ROOT, inner: Credentials = INNER, /, **more: object
+) -> dict[str, object]:
+    """Settings of a server with Auth 2.0, these Super users, and more."""
     return {
         "authenticationEnabled": "true",
         "authorizationEnabled": "true",
         "initAuthenticationUser": json.dumps(
-            {"username": ROOT.access_key, "password": ROOT.secret_key}
+            {"username": root.access_key, "password": root.secret_key}
         ),
         "innerClientAuthenticationCredentials": json.dumps(
-            {"accessKey": INNER.access_key, "secretKey": INNER.secret_key}
+            {"accessKey": inner.access_key, "secretKey": inner.secret_key}
         ),
         **more,
     }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
+
+from tests.support.programs import run_program
 
 
 def _openssl(*words: object) -> None:
-    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=60)
+    run_program("openssl", *words)
 
 
 def authority(folder: Path, name: str = "ca") -> Path:

@@ -13,6 +13,7 @@ import orjson
 from cometmq.embedded import Embedded
 from tests.support import json_tables
 from tests.support.processes import wait_until
+from tests.support.programs import run_program
 
 COMETMQ = (sys.executable, "-m", "cometmq.cli")
 SECONDS_MAX = 30.0
@@ -72,14 +73,8 @@ def completions(typed: str, *, nameserver: str) -> list[str]:
     """What a shell is offered for the word at the end of what was typed."""
     words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
     code = "import sys; sys.argv = ['cometmq']; from cometmq.cli.__main__ import app; app(prog_name='cometmq')"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**environment(nameserver), "_COMETMQ_COMPLETE": "complete_bash", **words},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_MAX,
-        check=False,
-    )
+    env = {"NAMESRV_ADDR": nameserver, "_COMETMQ_COMPLETE": "complete_bash", **words}
+    done = run_program(sys.executable, "-c", code, env=env, seconds=SECONDS_MAX, status=None)
     assert not done.stderr, done.stderr
     return done.stdout.split()
 

@@ -22,6 +22,7 @@ from typing import Self
 
 from tests.support.image_builder import Image
 from tests.support.processes import Program
+from tests.support.programs import run_program
 
 # $1 lower layers, $2 mount point, $3 folder of the data, $4 mount point of the data in the image, then the command.
 _START = """
@@ -141,10 +142,7 @@ class Container(Program):
     def run(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         """Run a command in the container, as its user, and return what it says."""
         enter = ["nsenter", f"--target={self.first}", "--mount", "--net", "--pid", "--root"]
-        return subprocess.run(
-            [*enter, *self._inside(words)],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60,
-        )  # fmt: skip
+        return run_program(*enter, *self._inside(words), status=None)
 
     def health(self) -> subprocess.CompletedProcess[str]:
         """The image's health check."""
@@ -159,7 +157,7 @@ class Container(Program):
 
 
 def _ip(words: str) -> None:
-    subprocess.run(["ip", *words.split()], check=True, capture_output=True, text=True)
+    run_program("ip", *words.split())
 
 
 def needs(*programs: str) -> None:

@@ -14,10 +14,11 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from tests.support.programs import run_program
 
 # The certificates of this machine, which a step gets as a file in /tmp: a network may have an authority of its own.
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -212,14 +213,10 @@ class _Build:
             for folder in (upper, work, merged):
                 folder.mkdir(parents=True)
             places = [image.lower, str(upper), str(work), str(merged)]
-            done = subprocess.run(
-                ["unshare", "--mount", "--pid", "--fork", "--kill-child",
-                 "sh", "-euc", script, "sh", *places, *arguments],
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            run_program(
+                "unshare", "--mount", "--pid", "--fork", "--kill-child",
+                "sh", "-euc", script, "sh", *places, *arguments, seconds=None,
             )  # fmt: skip
-            assert done.returncode == 0, (
-                f"{step}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-            )
             layer.parent.mkdir(exist_ok=True)
             upper.rename(layer)
             shutil.rmtree(making)
@@ -234,9 +231,7 @@ def debian(release: str, cache: Path) -> Path:
         shutil.rmtree(making, ignore_errors=True)
         packages = cache / "packages"
         packages.mkdir(parents=True, exist_ok=True)
-        subprocess.run(
-            ["debootstrap", "--variant=minbase", f"--cache-dir={packages.absolute()}", release, str(making)],
-            check=True, capture_output=True, text=True,
-        )  # fmt: skip
+        keep = f"--cache-dir={packages.absolute()}"
+        run_program("debootstrap", "--variant=minbase", keep, release, making, seconds=None)
         making.rename(root)
     return root.absolute()

@@ -8,9 +8,20 @@ import json
 import os
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from cometmq.cli.pipeline import application
+from tests.support.programs import run_program
+
+ROOT = Path(__file__).parents[2]
+
+
+def said(commands: list[list[str]]) -> list[tuple[int, str]]:
+    """What a process of this program says of the commands."""
+    program = (sys.executable, "-m", "tests.support.jobs_in_a_row")
+    done = run_program(*program, stdin=json.dumps(commands), cwd=ROOT, seconds=None)
+    return [(status, text) for status, text in json.loads(done.stdout)]
 
 
 def run(words: list[str]) -> Any:

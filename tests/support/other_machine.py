@@ -20,6 +20,8 @@ from typing import Self, TypeVar
 
 import pytest
 
+from tests.support.programs import run_program
+
 T = TypeVar("T")
 CLONE_NEWNET = 0x40000000
 
@@ -97,4 +99,4 @@ def _enter(name: str) -> None:
 
 
 def _ip(words: str) -> None:
-    subprocess.run(["ip", *words.split()], check=True, capture_output=True, text=True)
+    run_program("ip", *words.split())

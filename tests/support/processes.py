@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from cometmq.model.codes import RequestCode
+from cometmq.model.codes import RequestCode, ResponseCode
 from tests.support.frames import ask
 
 T = TypeVar("T")
@@ -77,10 +77,14 @@ def broker_port() -> int:
 
 
 def write_conf(path: Path, settings: Mapping[str, object]) -> Path:
-    """A Java properties file, as RocketMQ's programs read it; without those that are None."""
+    """A Java properties file, as RocketMQ's programs read it; without those that are None.
+
+    Only its owner may read it: it may hold secrets.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [f"{key}={value}\n" for key, value in settings.items() if value is not None]
     path.write_text("".join(lines))
+    path.chmod(0o600)
     return path
 
 
@@ -247,8 +251,12 @@ def broker(
 
 
 def is_known_to(nameservers: str, address: str) -> bool:
-    """Whether the first of them knows the broker at that address, or does not run."""
+    """Whether the first of them knows the broker at that address, does not run, or does not tell strangers."""
     first = nameservers.split(";", maxsplit=1)[0]
     if not first or not answers(int(first.rpartition(":")[2])):
         return True
-    return address.encode() in ask(first, RequestCode.GET_BROKER_CLUSTER_INFO)[1]
+    try:
+        header, body = ask(first, RequestCode.GET_BROKER_CLUSTER_INFO)
+    except ConnectionError:  # It speaks TLS alone.
+        return True
+    return header["code"] != ResponseCode.SUCCESS or address.encode() in body

@@ -9,8 +9,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from tests.support.processes import Program, broker, nameserver
+from tests.support import processes
+from tests.support.processes import Program
 
 
 def run_program(
@@ -18,7 +20,7 @@ def run_program(
     status: int | None = 0,
     seconds: float | None = 60,
     cwd: Path | None = None,
-    stdin: str | None = None,
+    stdin: str = "",
     env: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, with the variables `env` besides ours; what it wrote is text.
@@ -36,7 +38,9 @@ def run_program(
         timeout=seconds,
         check=False,
     )
-    assert status in (None, done.returncode), f"{done.returncode}: {done.stdout}{done.stderr}"
+    assert status in (None, done.returncode), (
+        f"{command} ended with {done.returncode}: {done.stdout}{done.stderr}"
+    )
     return done
 
 
@@ -60,10 +64,10 @@ def halted(program: Program) -> Iterator[None]:
 
 
 @contextmanager
-def small_cluster(folder: Path, **settings: object) -> Iterator[tuple[Program, Program]]:
-    """A nameserver, and a broker with these settings of RocketMQ's."""
-    with (
-        nameserver(folder / "nameserver") as names,
-        broker(folder / "broker", names.address, settings=settings) as program,
-    ):
-        yield names, program
+def small_cluster(
+    folder: Path, *, of_names: Mapping[str, Any] | None = None, **settings: object
+) -> Iterator[tuple[Program, Program]]:
+    """A nameserver with the settings `of_names`, and a broker with the others, all of them RocketMQ's."""
+    names = processes.nameserver(folder / "nameserver", **(of_names or {}))
+    with names, processes.broker(folder / "broker", names.address, settings=settings) as broker:
+        yield names, broker

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from tests.interop import reference
 from tests.interop.reference import CACHE, OPENS, QUICK_START, VERSION, jars, java
+from tests.support.programs import run_program
 
 SOURCE = Path(__file__).with_name("Peer.java")
 SECONDS_MAX = 60.0
@@ -69,26 +71,12 @@ def run(
     """Run Peer.java; its lines.
 
     Raises:
-        RuntimeError: it failed; the message holds what it said.
+        AssertionError: it failed; the message holds what it said.
     """
     folder = compiled()
-    done = subprocess.run(
-        [
-            java(),
-            *("-Xmx256m", *QUICK_START, "-XX:-UsePerfData", *OPENS),
-            f"-Duser.home={folder}",
-            *("-cp", f"{folder}:{jars()}/*", "Peer", *arguments),
-        ],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(
-            f"Peer {arguments} ended with {done.returncode}:\n{done.stderr[-2000:]}"
-        )
+    options = ("-Xmx256m", *QUICK_START, "-XX:-UsePerfData", *OPENS, f"-Duser.home={folder}")
+    program = (java(), *options, "-cp", f"{folder}:{jars()}/*", "Peer", *arguments)
+    done = run_program(*program, stdin=stdin, seconds=seconds)
     return [
         json.loads(line.removeprefix(MARK))
         for line in done.stdout.splitlines()
@@ -183,16 +171,5 @@ def compiled(version: str = VERSION) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         target = folder / "Peer.class"
         if not target.exists() or target.stat().st_mtime < SOURCE.stat().st_mtime:
-            javac = [
-                java("javac"),
-                "-nowarn",
-                "-d",
-                folder,
-                "-cp",
-                f"{jars(version)}/*",
-                SOURCE,
-            ]
-            subprocess.run(
-                [str(part) for part in javac], check=True, capture_output=True, timeout=120
-            )
+            reference.compiled(SOURCE, folder, version)
     return folder
