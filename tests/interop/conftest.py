@@ -13,7 +13,7 @@ from cometmq import Producer, ProducerSettings
 from tests.interop import clients, reference
 from tests.interop.ours import new_topic
 from tests.support import processes
-from tests.support.programs import small_cluster
+from tests.support.programs import small_cluster, until_killed
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +37,13 @@ def our_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def java_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A Java nameserver and a Java broker, with the settings of the scenarios."""
     folder = tmp_path_factory.mktemp("java")
-    names = reference.nameserver(folder / "nameserver").start()
+    names = reference.nameserver(folder / "nameserver")
     served = reference.broker(
         folder / "broker", names.address, settings=clients.BROKER_SETTINGS
     )
-    try:
-        served.start()
+    with until_killed(names), until_killed(served):
         reference.wait_registered(names.address)
         yield Cluster(names, served, folder)
-    finally:
-        # An ordinary stop of the Java broker takes 15 seconds, and nobody reads this store again.
-        if served.process is not None:
-            served.kill()
-        names.kill()
 
 
 @pytest.fixture(params=["our_cluster", "java_cluster"], ids=["ours", "java"], scope="module")

@@ -12,6 +12,7 @@ from cometmq.offline.found import find_store
 from cometmq.offline.log_scan import LogScan
 from cometmq.store.real_disk import RealDisk
 from tests.interop import peer, reference
+from tests.interop.handover import handover
 from tests.support import processes
 from tests.support.command_line import run
 from tests.support.load import send_all
@@ -60,15 +61,11 @@ def damage(store: Path, body: bytes) -> None:
 
 
 def test_a_directory_has_one_owner_and_java_serves_a_repaired_one(tmp_path):
-    names = reference.nameserver(tmp_path / "nameserver").start()
     folder = tmp_path / "broker"
-    ours = processes.broker(folder, names.address, settings=SETTINGS)
-    started: list[Program] = [names, ours]
-    try:
-        ours.start()
-        reference.wait_registered(names.address)
+    with handover(tmp_path, SETTINGS) as (names, begin):
+        ours = begin(processes.broker)
         assert send_all(ours.address, TOPIC, bodies()) == [0] * COUNT
-        second = reference.broker(folder, names.address, settings=SETTINGS)
+        second = reference.broker(folder, names, settings=SETTINGS)
         assert "Lock failed" in said_when_refused(second)
         ours.end(signal.SIGTERM)
 
@@ -79,20 +76,10 @@ def test_a_directory_has_one_owner_and_java_serves_a_repaired_one(tmp_path):
         done = run("store", "repair", str(folder / "store"), "--yes", nameserver=None)
         assert done.returncode == 0, done.stderr
 
-        java = reference.broker(folder, names.address, settings=SETTINGS)
-        started.append(java)
-        java.start()
-        processes.wait_until(
-            lambda: java.address.encode() in reference.route_of(names.address, TOPIC),
-            seconds=60,
-            what="the route to the Java broker",
-        )
-        third = processes.broker(folder, names.address, settings=SETTINGS)
+        begin(reference.broker)
+        third = processes.broker(folder, names, settings=SETTINGS)
         assert "another broker has locked lock" in said_when_refused(third)
-        told = peer.read(names.address, TOPIC, COUNT)
-    finally:
-        for program in started:
-            program.kill()
+        told = peer.read(names, TOPIC, COUNT)
     wanted = Counter(set(bodies()) - lost)
     # The next one of its queue stands in the place of a lost one, too (docs/format/queue-entry.md).
     wanted.update(bodies()[number + QUEUES] for number in DAMAGED)

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from tests.interop import reference
-from tests.interop.test_stores_change_hands import begin
+from tests.interop.handover import handover
 from tests.support import processes
 from tests.support.delays import QUEUES, Wish, lying_in, send_back, send_wishes
-from tests.support.processes import Program, wait_until
+from tests.support.processes import wait_until
 
 TOPIC, GROUP = "WaitsOn", "waiters"
 RETRY = f"%RETRY%{GROUP}"
@@ -37,10 +37,8 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
     ids=["ours stops, then Java", "Java is killed, then ours"],
 )
 def test_the_other_broker_delivers_what_is_left(tmp_path, first, how, second):
-    names = reference.nameserver(tmp_path / "nameserver").start()
-    started: list[Program] = [names]
-    try:
-        writer = begin(first, tmp_path, names.address, started, SETTINGS)
+    with handover(tmp_path, SETTINGS) as (_, begin):
+        writer = begin(first)
         asked = send_wishes(writer.address, TOPIC, LATER + SOON)
         wait_until(
             lambda: len(lying_in(writer.address, TOPIC)) == len(SOON), seconds=15, what="soon"
@@ -49,7 +47,7 @@ def test_the_other_broker_delivers_what_is_left(tmp_path, first, how, second):
         assert send_back(writer.address, to_retry, GROUP, 2) == 0
         time.sleep(2.5)  # Its timer has been saved.
         writer.end(how)
-        heir = begin(second, tmp_path, names.address, started, SETTINGS)
+        heir = begin(second)
         wait_until(
             lambda: {r.body for r in lying_in(heir.address, TOPIC)} == bodies(SOON + LATER),
             seconds=60,
@@ -57,9 +55,6 @@ def test_the_other_broker_delivers_what_is_left(tmp_path, first, how, second):
         )
         wait_until(lambda: lying_in(heir.address, RETRY, 1), seconds=30, what="the retry")
         found, (retry,) = lying_in(heir.address, TOPIC), lying_in(heir.address, RETRY, 1)
-    finally:
-        for program in started:
-            program.kill()
     wishes = {wish.name: wish for wish in SOON + LATER}
     for record in found:
         name = record.body.decode()

@@ -36,9 +36,10 @@ def test_a_java_broker_and_ours_serve_what_a_dledger_group_has_committed(tmp_pat
     done = CliRunner().invoke(app, ["store", "import-dledger", str(store), "--to", str(to)])
     assert done.exit_code == 0, done.output
     shutil.copytree(to, tmp_path / "ours" / "store")
-    with processes.nameserver(tmp_path / "names") as names:
-        java = reference.broker(tmp_path / "java", names.address, settings=SETTINGS)
-        assert read_from(tmp_path / "java", names, java, len(sent)) == wanted
-    with processes.nameserver(tmp_path / "names") as names:
-        ours = processes.broker(tmp_path / "ours", names.address, settings=SETTINGS)
-        assert read_from(tmp_path / "ours", names, ours, len(sent)) == wanted
+    for folder, make in (
+        (tmp_path / "java", reference.broker),
+        (tmp_path / "ours", processes.broker),
+    ):
+        with processes.nameserver(tmp_path / "names") as names:
+            broker = make(folder, names.address, settings=SETTINGS)
+            assert read_from(folder, names, broker, len(sent)) == wanted

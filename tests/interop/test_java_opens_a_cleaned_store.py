@@ -10,6 +10,7 @@ import pytest
 from cometmq.codec.record import Record, decode_records
 from cometmq.model.codes import RequestCode, ResponseCode
 from tests.interop import reference
+from tests.interop.handover import handover
 from tests.support import processes
 from tests.support.frames import ask
 from tests.support.load import send_all
@@ -39,11 +40,9 @@ def body(number: int) -> bytes:
 
 
 def test_java_goes_on_where_the_log_begins_now(tmp_path: Path):
-    names = reference.nameserver(tmp_path / "nameserver").start()
     folder = tmp_path / "broker"
-    ours = processes.broker(folder, names.address, settings={**SETTINGS, **CLEANING}).start()
-    theirs = reference.broker(folder, names.address, settings=SETTINGS)
-    try:
+    with handover(tmp_path, SETTINGS) as (_, begin):
+        ours = begin(processes.broker, **CLEANING)
         assert send_all(ours.address, TOPIC, map_bodies(0)) == [0] * COUNT
         old = sorted((folder / "store" / "commitlog").iterdir())[:3]
         for path in old:
@@ -54,18 +53,9 @@ def test_java_goes_on_where_the_log_begins_now(tmp_path: Path):
         gone = [queues / str(queue) / f"{byte:020}" for queue in range(4) for byte in (0, 400)]
         wait_until(lambda: not any(map(Path.exists, gone)), seconds=30, what="queue files gone")
         ours.kill()
-        theirs.start()
-        reference.wait_registered(names.address)
-        wait_until(
-            lambda: theirs.address.encode() in reference.route_of(names.address, "TBW102"),
-            seconds=60,
-            what="the Java broker's route",
-        )
+        theirs = begin(reference.broker)
         assert send_all(theirs.address, TOPIC, map_bodies(COUNT)) == [0] * COUNT
         numbers = [number for queue_id in range(4) for number in read(theirs.address, queue_id)]
-    finally:
-        for program in (ours, theirs, names):
-            program.kill()
     # What was in the three files is gone, and nothing else is missing, doubled or out of place.
     assert sorted(numbers) == list(range(min(numbers), 2 * COUNT))
     assert 3 * FILE // 4300 <= min(numbers) <= 3 * FILE // 4000

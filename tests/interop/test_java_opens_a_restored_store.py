@@ -14,9 +14,9 @@ from cometmq.offline.folder import StoreFolder
 from cometmq.offline.plan import LogRange
 from cometmq.offline.store_sizes import chosen_sizes, kept_sizes, sizes_of
 from tests.interop import peer, reference
+from tests.interop.handover import handover
 from tests.support import processes
 from tests.support.load import send_all
-from tests.support.processes import Program
 
 TOPIC = "Restored"
 COUNT = 2_000
@@ -61,28 +61,14 @@ def restored(place: Path, to: Path) -> int:
 
 
 def test_every_message_is_given_back(tmp_path):
-    names = reference.nameserver(tmp_path / "nameserver").start()
-    ours = processes.broker(tmp_path / "ours", names.address, settings=SETTINGS)
-    started: list[Program] = [names, ours]
-    try:
-        ours.start()
-        reference.wait_registered(names.address)
+    with handover(tmp_path, SETTINGS) as (names, begin):
+        ours = begin(processes.broker, "ours")
         assert send_all(ours.address, TOPIC, bodies()) == [0] * COUNT
         ours.end(signal.SIGTERM)
         store, back = tmp_path / "ours" / "store", tmp_path / "java" / "store"
         archived(store, tmp_path / "archive")
         back.parent.mkdir()
         assert restored(tmp_path / "archive", back) >= COUNT
-        java = reference.broker(tmp_path / "java", names.address, settings=RESTORED)
-        started.append(java)
-        java.start()
-        processes.wait_until(
-            lambda: java.address.encode() in reference.route_of(names.address, TOPIC),
-            seconds=60,
-            what="the route to the Java broker",
-        )
-        told = peer.read(names.address, TOPIC, COUNT)
-    finally:
-        for program in started:
-            program.kill()
+        begin(reference.broker, "java", **RESTORED)
+        told = peer.read(names, TOPIC, COUNT)
     assert Counter(message.body for message in told) == Counter(bodies())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from cometmq.codec.fastjson import loads
 from cometmq.model.codes import RequestCode
 from tests.interop import reference
-from tests.interop.test_stores_change_hands import begin
+from tests.interop.handover import handover
 from tests.support import processes
 from tests.support.frames import ask
 from tests.support.load import send_all
@@ -53,16 +52,10 @@ def make_group(broker: Program, group: str) -> None:
 
 
 def test_offsets_of_plain_and_light_groups_change_hands(tmp_path: Path):
-    names = processes.nameserver(tmp_path / "nameserver").start()
-    started: list[Program] = [names]
-    makers: tuple[Callable[..., Program], ...] = (
-        processes.broker,
-        reference.broker,
-        processes.broker,
-    )
-    try:
+    makers = (processes.broker, reference.broker, processes.broker)
+    with handover(tmp_path, SETTINGS, nameserver=processes.nameserver) as (_, begin):
         for turn, make in enumerate(makers, start=1):
-            broker = begin(make, tmp_path, names.address, started, SETTINGS)
+            broker = begin(make)
             if turn == 1:
                 assert send_all(broker.address, TOPIC, [b"x"] * 20, queues=2) == [0] * 20
                 for group in GROUPS:
@@ -72,9 +65,6 @@ def test_offsets_of_plain_and_light_groups_change_hands(tmp_path: Path):
             for group, offset in zip(GROUPS, (turn, turn + 1), strict=True):
                 commit(broker, group, offset)
             broker.end(signal.SIGTERM)
-    finally:
-        for program in started:
-            program.kill()
     saved = loads((tmp_path / "broker/store/config/lmqConsumerOffset.json").read_bytes())
     assert saved["lmqOffsetTable"] == {f"{TOPIC}@{GROUPS[1]}": 4}
     assert saved["offsetTable"][f"{TOPIC}@{GROUPS[0]}"] == {0: 3}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +12,7 @@ from tests.interop.conftest import Cluster
 from tests.interop.ours import Box, new_topic, pushed
 from tests.support import processes
 from tests.support.processes import Program, wait_until
+from tests.support.programs import until_killed
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 SOME_SCENARIOS = ["send_sync", "push_concurrent_200", "admin_delete_topic", "admin_kv_config"]
@@ -29,26 +29,16 @@ def our_nameserver(tmp_path) -> Iterator[Program]:
 def test_a_java_broker_registers_with_our_nameserver(
     tmp_path, our_nameserver, version, compressed
 ):
-    served = reference.broker(
-        tmp_path / "broker",
-        our_nameserver.address,
-        version=version,
-        settings={"compressedRegister": compressed},
-    ).start()
-    try:
-        reference.wait_registered(our_nameserver.address)
-        route = reference.route_of(our_nameserver.address, "TBW102")
-        assert served.address.encode() in route
-    finally:
-        served.kill()
+    address, settings = our_nameserver.address, {"compressedRegister": compressed}
+    served = reference.broker(tmp_path / "broker", address, version=version, settings=settings)
+    with until_killed(served):
+        reference.wait_registered(address)
+        assert served.address.encode() in reference.route_of(address, "TBW102")
 
 
 def test_the_route_of_a_java_broker_that_died_is_gone_at_once(tmp_path, our_nameserver):
-    served = reference.broker(tmp_path / "broker", our_nameserver.address).start()
-    try:
+    with until_killed(reference.broker(tmp_path / "broker", our_nameserver.address)):
         reference.wait_registered(our_nameserver.address)
-    finally:
-        served.end(signal.SIGKILL)
     wait_until(
         lambda: b"broker-a" not in reference.route_of(our_nameserver.address, "TBW102"),
         seconds=10,
@@ -58,11 +48,10 @@ def test_the_route_of_a_java_broker_that_died_is_gone_at_once(tmp_path, our_name
 
 @pytest.mark.parametrize("version", [reference.NEWEST, reference.VERSION])
 def test_our_broker_registers_with_a_java_nameserver(tmp_path, version):
-    names = reference.nameserver(tmp_path / "nameserver", version=version).start()
-    try:
-        with processes.broker(
-            tmp_path / "broker", names.address, settings=clients.BROKER_SETTINGS
-        ):
+    settings = clients.BROKER_SETTINGS
+    nameserver = reference.nameserver(tmp_path / "nameserver", version=version)
+    with until_killed(nameserver) as names:
+        with processes.broker(tmp_path / "broker", names.address, settings=settings):
             reference.wait_registered(names.address)
             results = clients.run_scenarios(names.address, SOME_SCENARIOS, client=version)
             assert {name: result for name, result in results.items() if not result.passed} == {}
@@ -72,8 +61,6 @@ def test_our_broker_registers_with_a_java_nameserver(tmp_path, version):
             seconds=10,
             what="our broker unregistered from the Java nameserver",
         )
-    finally:
-        names.kill()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.interop import reference
 from tests.interop.ours import all_of
 from tests.support import processes
 from tests.support.processes import Program, broker_port, wait_until
+from tests.support.programs import until_killed
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
@@ -76,30 +78,28 @@ def printed(folder: Path, names: str, commands: list[list[str]]) -> list[str]:
         return list(pool.map(run, range(len(commands))))
 
 
-def begin(make, folder: Path, names: str, port: int, *, has_topic: bool) -> Program:
-    program = make(folder, names, port=port, settings=SETTINGS).start()
+@contextmanager
+def serving(make, folder: Path, names: str, port: int, topic: str) -> Iterator[None]:
+    """A broker that has a topic runs, until it is killed."""
 
     def is_known() -> bool:
         try:
             with Admin(names) as admin:
-                topic = TOPIC if has_topic else "TBW102"
                 return bool(admin.topics.offsets(topic))
         except CometError:
             return False
 
-    wait_until(is_known, seconds=60, what=f"{TOPIC} at {program.address}")
-    return program
+    with until_killed(make(folder, names, port=port, settings=SETTINGS)) as program:
+        wait_until(is_known, seconds=60, what=f"{topic} at {program.address}")
+        yield
 
 
 def test_mqadmin_prints_the_same_for_both_brokers(tmp_path, names):
     folder, port = tmp_path / "broker", broker_port()
-    java = begin(reference.broker, folder, names.address, port, has_topic=False)
-    try:
+    with serving(reference.broker, folder, names.address, port, "TBW102"):
         commands = fill(names.address)
         theirs = printed(tmp_path / "admin", names.address, commands)
-    finally:
-        java.kill()
-    with begin(processes.broker, folder, names.address, port, has_topic=True):
+    with serving(processes.broker, folder, names.address, port, TOPIC):
         ours = printed(tmp_path / "admin", names.address, commands)
     for command, said, wanted in zip(commands, ours, theirs, strict=True):
         assert said == wanted, command

@@ -20,6 +20,7 @@ from tests.support import processes
 from tests.support.frames import ask
 from tests.support.no_log import system_world
 from tests.support.processes import Program, wait_until
+from tests.support.programs import until_killed
 from tests.support.steps import run
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
@@ -29,9 +30,8 @@ Admin = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def java_nameserver(tmp_path_factory) -> Iterator[Program]:
-    program = reference.nameserver(tmp_path_factory.mktemp("java-names")).start()
-    yield program
-    program.kill()
+    with until_killed(reference.nameserver(tmp_path_factory.mktemp("java-names"))) as program:
+        yield program
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +43,10 @@ def our_nameserver(tmp_path_factory) -> Iterator[Program]:
 @pytest.fixture(scope="module")
 def java_broker(tmp_path_factory, our_nameserver) -> Iterator[Program]:
     """A Java 5.3.3 broker at our nameserver."""
-    program = reference.broker(tmp_path_factory.mktemp("broker"), our_nameserver.address)
-    program.start()
-    try:
+    folder = tmp_path_factory.mktemp("broker")
+    with until_killed(reference.broker(folder, our_nameserver.address)) as program:
         reference.wait_registered(our_nameserver.address)
         yield program
-    finally:
-        program.kill()
 
 
 @pytest.fixture

@@ -12,10 +12,9 @@ from cometmq import Producer, SimpleConsumer, StoredMessage
 from cometmq.client.consumer.pop.pops import receipt_of
 from cometmq.errors import TopicNotFound
 from tests.interop import reference
+from tests.interop.handover import handover
 from tests.interop.ours import bodies, messages
-from tests.interop.test_stores_change_hands import begin
 from tests.support import processes
-from tests.support.processes import Program
 
 TOPIC, GROUP = "PopsOn", "poppers"
 SETTINGS = {
@@ -52,25 +51,20 @@ def receive(
     ids=["ours stops, then Java", "Java stops, then ours"],
 )
 def test_the_other_broker_hands_out_again_what_is_left(tmp_path, first, how, second):
-    names = reference.nameserver(tmp_path / "nameserver").start()
-    started: list[Program] = [names]
-    try:
-        writer = begin(first, tmp_path, names.address, started, SETTINGS)
-        with Producer(names.address) as producer:
+    with handover(tmp_path, SETTINGS) as (names, begin):
+        writer = begin(first)
+        with Producer(names) as producer:
             producer.send_many(messages(TOPIC, bodies("p", COUNT)))
-        consumer, given = receive(names.address, COUNT, 30)
+        consumer, given = receive(names, COUNT, 30)
         assert sorted(message.body for message in given) == bodies("p", COUNT)
         done, left = given[: COUNT // 2], given[COUNT // 2 :]
         consumer.ack(done)
         time.sleep(0.5)  # Acknowledgements are on record.
         consumer.close()
         writer.end(how)
-        begin(second, tmp_path, names.address, started, SETTINGS)
-        consumer, again = receive(names.address, len(left), 60)
+        begin(second)
+        consumer, again = receive(names, len(left), 60)
         consumer.close()
-    finally:
-        for program in reversed(started):
-            program.kill()
     assert sorted(m.body for m in again) == sorted(m.body for m in left)
     first_end = min(receipt_of(m).pop_time_ms for m in left) + INVISIBLE_MS
     assert min(receipt_of(m).pop_time_ms for m in again) >= first_end

@@ -14,10 +14,9 @@ from cometmq.offline.found import find_store, with_found_sizes
 from cometmq.offline.verify import verify
 from cometmq.store.real_disk import RealDisk
 from tests.interop import peer, reference
-from tests.interop.test_stores_change_hands import begin
+from tests.interop.handover import handover
 from tests.support import processes
 from tests.support.load import read_queue, send_all
-from tests.support.processes import Program
 
 COUNT = 1_000
 TOPIC = "WholeRecords"
@@ -54,23 +53,18 @@ def check_all_fit(store: Path) -> int:
 
 
 def test_java_and_ours_take_turns_and_each_believes_the_other(tmp_path: Path):
-    names = processes.nameserver(tmp_path / "nameserver").start()
-    started: list[Program] = [names]
     store, ours, javas = tmp_path / "broker" / "store", bodies(0), bodies(COUNT)
-    try:
-        broker = begin(processes.broker, tmp_path, names.address, started, SETTINGS)
+    with handover(tmp_path, SETTINGS, nameserver=processes.nameserver) as (names, begin):
+        broker = begin(processes.broker)
         assert send_all(broker.address, TOPIC, ours) == [0] * COUNT
         broker.end(signal.SIGKILL)
         assert check_all_fit(store) == COUNT
-        broker = begin(reference.broker, tmp_path, names.address, started, SETTINGS)
+        broker = begin(reference.broker)
         assert send_all(broker.address, TOPIC, javas) == [0] * COUNT
-        told = peer.read(names.address, TOPIC, 2 * COUNT)
+        told = peer.read(names, TOPIC, 2 * COUNT)
         broker.end(signal.SIGKILL)
         assert check_all_fit(store) >= 2 * COUNT
-        broker = begin(processes.broker, tmp_path, names.address, started, SETTINGS)
+        broker = begin(processes.broker)
         found = [read_queue(broker.address, TOPIC, queue_id) for queue_id in range(4)]
-    finally:
-        for program in started:
-            program.kill()
     assert sorted(message.body for message in told) == ours + javas
     assert sorted(body for queue in found for _, body in queue) == ours + javas

@@ -26,6 +26,7 @@ from tests.support.frames import ask
 from tests.support.ledger import Ledger
 from tests.support.load import send_all
 from tests.support.processes import Program, wait_until
+from tests.support.programs import until_killed
 from tests.support.replica import copying
 
 FILE_SIZE = 1 << 20
@@ -330,8 +331,7 @@ def test_a_sync_master_of_java_counts_our_slave(tmp_path):
     bodies = [b"%06d" % number for number in range(600)]
     with processes.nameserver(tmp_path / "nameserver") as names:
         java = reference.broker(tmp_path / "broker", names.address, settings=settings)
-        try:
-            java.start()
+        with until_killed(java):
             reference.wait_registered(names.address)
             ha_address = f"127.0.0.1:{java.port + 1}"
             with copying(tmp_path / "slave", ha_address, file_size=FILE_SIZE):
@@ -342,5 +342,3 @@ def test_a_sync_master_of_java_counts_our_slave(tmp_path):
                 )
                 assert send_all(java.address, TOPIC, bodies) == [0] * len(bodies)
                 wait_equal(java, tmp_path / "broker", tmp_path / "slave")
-        finally:
-            java.kill()

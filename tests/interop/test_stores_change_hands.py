@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from tests.interop import peer, reference
+from tests.interop.handover import handover
 from tests.support import processes
 from tests.support.load import send_all
 from tests.support.processes import Program
@@ -50,39 +50,13 @@ def bodies() -> list[bytes]:
     ],
 )
 def test_every_message_is_read_by_the_other_broker(tmp_path, first, how, second):
-    names = reference.nameserver(tmp_path / "nameserver").start()
-    started: list[Program] = [names]
-    try:
-        writer = begin(first, tmp_path, names.address, started)
+    with handover(tmp_path, SETTINGS) as (names, begin):
+        writer = begin(first)
         assert send_all(writer.address, TOPIC, bodies()) == [0] * COUNT
         writer.end(how)
-        begin(second, tmp_path, names.address, started)
-        told = peer.read(names.address, TOPIC, COUNT)
-    finally:
-        for program in started:
-            program.kill()
+        begin(second)
+        told = peer.read(names, TOPIC, COUNT)
     assert sorted(message.body for message in told) == bodies()
     for queue_id in range(4):
         offsets = sorted(told.queue_offset for told in told if told.queue_id == queue_id)
         assert offsets == list(range(COUNT // 4))
-
-
-def begin(
-    make: Broker,
-    folder: Path,
-    nameserver: str,
-    started: list[Program],
-    settings: dict[str, object] = SETTINGS,
-) -> Program:
-    """Start a broker on the store of `folder`, and wait until clients can find it."""
-    program = make(folder / "broker", nameserver, settings=settings)
-    started.append(program)
-    program.start()
-    reference.wait_registered(nameserver)
-    # The route of a broker that went without a word leads nowhere; wait for the new address.
-    processes.wait_until(
-        lambda: program.address.encode() in reference.route_of(nameserver, "TBW102"),
-        seconds=60,
-        what=f"the route to {program.address}",
-    )
-    return program

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,9 +19,9 @@ from cometmq import (
 )
 from cometmq.model.names import OP_HALF_TOPIC
 from tests.interop import clients, reference
+from tests.interop.handover import Make, handover
 from tests.interop.ours import SECONDS
 from tests.support import processes
-from tests.support.processes import Program
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
 
@@ -96,39 +94,6 @@ async def test_a_transaction_of_ours_ends_as_its_block_or_its_listener_says(name
     assert books.checked[b"later"] >= 2
 
 
-Make = Callable[..., Program]
-
-
-@dataclass
-class Handover:
-    """A nameserver, and brokers on one store, one after the other."""
-
-    folder: Path
-    nameserver: Program
-    started: list[Program]
-
-    def begin(self, make: Make) -> Program:
-        address = self.nameserver.address
-        program = make(self.folder / "broker", address, settings=clients.BROKER_SETTINGS)
-        self.started.append(program)
-        program.start()
-        processes.wait_until(
-            lambda: program.address.encode() in reference.route_of(address, "TBW102"),
-            seconds=60,
-            what=f"the route to {program.address}",
-        )
-        return program
-
-
-@pytest.fixture
-def handover(tmp_path: Path) -> Iterator[Handover]:
-    nameserver = reference.nameserver(tmp_path / "nameserver").start()
-    made = Handover(tmp_path, nameserver, [])
-    yield made
-    for program in [*made.started, nameserver]:
-        program.kill()
-
-
 async def leave_open(names: str, topic: str) -> None:
     """Two transactions that have ended, and two that nobody says anything about."""
     async with AsyncProducer(names, group="g_handed", settings=PATIENT) as producer:
@@ -162,22 +127,24 @@ async def ops_of(names: str, count: int) -> None:
     ids=["ours then Java", "Java then ours"],
 )
 async def test_open_transactions_go_on_in_the_other_broker(
-    handover: Handover, first: Make, second: Make
+    tmp_path: Path, first: Make, second: Make
 ):
-    names, topic, books = handover.nameserver.address, "Handed", Books()
-    writer = await asyncio.to_thread(handover.begin, first)
-    await leave_open(names, topic)
-    await ops_of(names, 2)
-    writer.kill()
-    await asyncio.to_thread(handover.begin, second)
-    async with AsyncProducer(
-        names, group="g_handed", settings=PATIENT, transaction_listener=books
-    ) as producer:
-        await producer.send(Message(topic, b"second"))
-        wanted = {b"done", b"open", b"plain", b"second"}
-        assert (await bodies(names, topic, wanted)).keys() == wanted
-        # Some rounds of checks later: nothing that had ended comes again.
-        found = await bodies(names, topic, {b"no open"}, seconds=4)
+    topic, books = "Handed", Books()
+    with handover(tmp_path, clients.BROKER_SETTINGS) as (names, begin):
+        writer = await asyncio.to_thread(begin, first)
+        await leave_open(names, topic)
+        await ops_of(names, 2)
+        writer.kill()
+        await asyncio.to_thread(begin, second)
+        producer = AsyncProducer(
+            names, group="g_handed", settings=PATIENT, transaction_listener=books
+        )
+        async with producer:
+            await producer.send(Message(topic, b"second"))
+            wanted = {b"done", b"open", b"plain", b"second"}
+            assert (await bodies(names, topic, wanted)).keys() == wanted
+            # Some rounds of checks later: nothing that had ended comes again.
+            found = await bodies(names, topic, {b"no open"}, seconds=4)
     assert found.keys() == wanted
     assert found[b"done"] == 1
     assert found[b"open"] == 1 or second is reference.broker

@@ -18,19 +18,17 @@ from tests.e2e.test_two_masters import (
 from tests.interop import reference
 from tests.support import processes
 from tests.support.processes import wait_until
+from tests.support.programs import until_killed
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
 
 def test_a_java_nameserver_keeps_the_promoted_master_and_the_old_one_takes_nothing(tmp_path):
-    names = reference.nameserver(tmp_path / "names").start()
-    try:
-        with (
-            processes.broker(tmp_path / "master", names.address) as old,
-            processes.broker(
-                tmp_path / "slave", names.address, settings=settings_of("SLAVE")
-            ) as slave,
-        ):
+    with until_killed(reference.nameserver(tmp_path / "names")) as names:
+        slave = processes.broker(
+            tmp_path / "slave", names.address, settings=settings_of("SLAVE")
+        )
+        with processes.broker(tmp_path / "master", names.address) as old, slave:
             fill(names.address)
             wait_until(lambda: copied(tmp_path), seconds=30, what="the copy")
             with stopped(old):
@@ -45,5 +43,3 @@ def test_a_java_nameserver_keeps_the_promoted_master_and_the_old_one_takes_nothi
                 assert master_in_routes(names.address) == new.address
                 assert "two masters of broker-a" in old.log.read_text()
                 assert send_to(new.address)[0] == 0
-    finally:
-        names.kill()

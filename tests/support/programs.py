@@ -64,6 +64,16 @@ def halted(program: Program) -> Iterator[None]:
 
 
 @contextmanager
+def until_killed(program: Program) -> Iterator[Program]:
+    """The program runs, and is killed in the end: in order, a Java broker needs 15 s for that."""
+    try:
+        yield program.start()
+    finally:
+        if program.process is not None:
+            program.kill()
+
+
+@contextmanager
 def small_cluster(
     folder: Path, *, of_names: Mapping[str, Any] | None = None, **settings: object
 ) -> Iterator[tuple[Program, Program]]:
