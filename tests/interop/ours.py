@@ -16,9 +16,11 @@ from cometmq import (
     PullConsumer,
     PushConsumer,
     PushSettings,
+    SimpleConsumer,
     StoredMessage,
 )
 from cometmq.model.errors import ClientError
+from tests.support import topics
 from tests.support.processes import wait_until
 
 # Times of a test, not of the defaults: a group is shared out again each second.
@@ -87,17 +89,26 @@ def pushed(
     )
 
 
-def all_of(names: str, topic: str) -> list[StoredMessage]:
-    """Every message of a topic, by queue and offset."""
+def received(
+    consumer: PullConsumer | SimpleConsumer, count: int, **how: Any
+) -> list[StoredMessage]:
+    """What a consumer receives until there are so many, or time is over."""
     found: list[StoredMessage] = []
-    with PullConsumer(names) as consumer:
-        for queue in consumer.queues(topic):
-            offset, end = consumer.min_offset(queue), consumer.max_offset(queue)
-            while offset < end:
-                result = consumer.fetch(queue, offset)
-                found += result.messages
-                offset = result.next_offset
+    end = time.monotonic() + SECONDS
+    while len(found) < count and time.monotonic() < end:
+        found += consumer.receive(32, wait_ms=1_000, **how)
     return found
+
+
+def dead_letters(names: str, group: str) -> list[StoredMessage]:
+    """The dead letters of a group, as soon as there are some."""
+    dead = f"%DLQ%{group}"
+
+    def found() -> list[StoredMessage]:
+        with Admin(names) as admin:
+            return topics.read(names, dead) if dead in admin.topics.list() else []
+
+    return wait_until(found, seconds=SECONDS, what=dead)
 
 
 def bodies(prefix: str, count: int) -> list[bytes]:

@@ -13,8 +13,7 @@ from cometmq import Admin, Message, Producer
 from cometmq.client.settings import ProducerSettings
 from cometmq.model.errors import CometError
 from tests.interop import reference
-from tests.interop.ours import all_of
-from tests.support import processes
+from tests.support import processes, topics
 from tests.support.processes import Program, broker_port, wait_until
 from tests.support.programs import until_killed
 
@@ -40,7 +39,7 @@ def fill(names: str) -> list[list[str]]:
             keys = ("all", f"k{number % 3}")
             message = Message(TOPIC, b"%d" % number, tag="t", keys=keys)
             producer.send(message)
-    stored = all_of(names, TOPIC)
+    stored = topics.read(names, TOPIC)
     assert len(stored) == COUNT
     one = stored[5]
     in_queue = ("-b", "broker-a", "-i", str(one.queue.queue_id), "-o", str(one.queue_offset))

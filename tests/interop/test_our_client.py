@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -37,6 +37,7 @@ from cometmq.model.errors import BrokerRefused, SendFailed, TopicNotFound
 from cometmq.model.group import GroupConfig
 from tests.interop import peer
 from tests.interop.ours import SECONDS, Box, bodies
+from tests.support.scripted import until
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(120)]
 
@@ -49,14 +50,6 @@ async def sender(names: str) -> AsyncIterator[AsyncProducer]:
     settings = ProducerSettings(send_timeout_ms=10_000)
     async with AsyncProducer(names, group="our_async_producer", settings=settings) as made:
         yield made
-
-
-async def until(look: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not look():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not within {SECONDS} s")
-        await asyncio.sleep(0.01)
 
 
 # ---------------------------------------------------------------- sending

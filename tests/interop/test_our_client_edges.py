@@ -5,27 +5,21 @@ Named after those of `java/run.sh`; the other test_our_* files have the rest of 
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from cometmq import (
     Admin,
-    ConsumeFrom,
     Message,
     Producer,
     ProducerSettings,
     PullConsumer,
-    PushConsumer,
-    PushSettings,
     StoredMessage,
     Tag,
 )
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, TopicNotFound
 from cometmq.model.flags import PERM_WRITE
-from cometmq.model.queue import MessageQueue
-from tests.interop.ours import FAST, SECONDS, Box, bodies, messages, pushed
+from tests.interop.ours import SECONDS, Box, bodies, messages, pushed
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
@@ -50,11 +44,6 @@ def test_tags_of_one_hash_are_told_apart(names, producer, topic, group):
 def test_what_may_not_or_cannot_be_asked_is_refused_by_its_code(names, topic, group):
     with Admin(names) as admin, PullConsumer(names, group=group) as consumer:
         (first, *_) = consumer.queues(topic)
-        with pytest.raises(BrokerRefused) as refused:
-            consumer.fetch(MessageQueue(topic, first.broker_name, 99), 0)
-        assert refused.value.code in (
-            ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR,
-        )  # fmt: skip
         admin.topics.create(topic, queues=4, perm=PERM_WRITE)
         with pytest.raises(BrokerRefused) as refused:
             consumer.fetch(first, 0)
@@ -113,29 +102,8 @@ def test_names_in_a_namespace_are_short_for_users_and_long_for_brokers(names, to
     box = Box()
     with Producer(names, settings=sending) as producer:
         producer.send(Message(topic, b"in the shop"))
-    receiving = PushSettings(namespace="shop", consume_from=ConsumeFrom.FIRST, **FAST)
-    with PushConsumer(
-        names, group=group, listener=box, subscriptions=[topic], settings=receiving
-    ):
+    with pushed(names, group, box, topic, namespace="shop"):
         box.wait(1)
         with Admin(names) as admin:
             assert admin.groups.connections(f"shop%{group}")
     assert [message.topic for message in box.messages] == [topic]
-
-
-def test_a_subscribed_pull_consumer_begins_at_a_time(names, producer, topic, group):
-    producer.send(Message(topic, b"before"))
-    time.sleep(1.5)
-    middle_ms = int(time.time() * 1000)
-    time.sleep(0.5)
-    producer.send_many(messages(topic, bodies("after", 8)))
-    with PullConsumer(names, group=group) as consumer:
-        queues = consumer.queues(topic)
-        consumer.assign(queues)
-        for queue in queues:
-            consumer.seek(queue, consumer.offset_by_time(queue, middle_ms))
-        got: list[bytes] = []
-        end = time.monotonic() + SECONDS
-        while len(got) < 8 and time.monotonic() < end:
-            got += [message.body for message in consumer.receive(wait_ms=1_000)]
-    assert sorted(got) == bodies("after", 8)

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from cometmq import Admin, Message, StoredMessage
-from tests.interop.ours import SECONDS, Box, all_of, pushed
+from tests.interop.ours import SECONDS, Box, dead_letters, pushed
+from tests.support import topics
 from tests.support.command_line import run
 from tests.support.processes import wait_until
 
@@ -43,10 +44,10 @@ def test_a_message_can_be_taken_back(names, producer, topic):
     with Admin(names) as admin:
         assert lost.recall_handle is not None
         assert admin.messages.recall(lost.recall_handle) == lost.message_id
-    (found,) = wait_until(lambda: all_of(names, topic), seconds=SECONDS, what="the other")
+    (found,) = wait_until(lambda: topics.read(names, topic), seconds=SECONDS, what="the other")
     assert found.message_id == kept.message_id
     time.sleep(1)
-    assert len(all_of(names, topic)) == 1
+    assert len(topics.read(names, topic)) == 1
 
 
 def test_what_waits_is_listed(names, producer, topic):
@@ -78,16 +79,9 @@ def test_a_message_without_further_tries_lies_in_the_dead_letters(
         raise ValueError("not today")
 
     sent = producer.send(Message(topic, b"dead", tag="t", keys="k"))
-    dead = f"%DLQ%{group}"
     with pushed(names, group, refuse, topic, retries_max=0):
-        wait_until(lambda: dead in known_topics(names), seconds=SECONDS, what=dead)
-        (letter,) = wait_until(lambda: all_of(names, dead), seconds=SECONDS, what="a letter")
+        (letter,) = dead_letters(names, group)
     assert [message.body for message in tries] == [b"dead"]
     assert (letter.body, letter.tag, letter.message_id) == (b"dead", "t", sent.message_id)
     assert letter.properties["RETRY_TOPIC"] == topic
     assert letter.properties["ORIGIN_MESSAGE_ID"] == sent.offset_message_id
-
-
-def known_topics(names: str) -> set[str]:
-    with Admin(names) as admin:
-        return set(admin.topics.list())

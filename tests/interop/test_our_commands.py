@@ -12,8 +12,8 @@ import pytest
 
 from cometmq import Admin, Message, MessageQueue, Producer
 from cometmq.admin import GroupConfig
-from tests.interop.ours import SECONDS, all_of, bodies, messages
-from tests.support import json_tables
+from tests.interop.ours import SECONDS, bodies, messages, new_topic
+from tests.support import json_tables, topics
 from tests.support.command_line import run
 from tests.support.processes import wait_until
 
@@ -45,7 +45,8 @@ def broker_of(names: str) -> str:
     return str(said(names, "cluster", "list")[0]["broker"])
 
 
-def test_brokers_are_shown_and_drained(names: str, topic: str) -> None:
+def test_brokers_are_shown_and_drained(names: str) -> None:
+    topic = new_topic(names, 2)
     [broker] = said(names, "cluster", "list")
     assert broker["state"] == "up"
     assert broker["version"].startswith("V5")
@@ -55,8 +56,6 @@ def test_brokers_are_shown_and_drained(names: str, topic: str) -> None:
     settings = said(names, "cluster", "config", broker["broker"], "brokerName", "listenPort")
     assert {each["key"]: each["value"] for each in settings}["brokerName"] == broker["broker"]
     with Admin(names) as admin:
-        admin.topics.create(topic, queues=2)
-        wait_until(lambda: topic in admin.topics.list(), seconds=SECONDS, what="the topic")
         command(names, "cluster", "drain", broker["broker"])
         try:
             assert admin.topics.route(topic).write_queues(topic) == []
@@ -66,13 +65,10 @@ def test_brokers_are_shown_and_drained(names: str, topic: str) -> None:
         assert len(admin.topics.route(topic).write_queues(topic)) == 2
 
 
-def test_groups_and_their_offsets(
-    names: str, topic: str, group: str, producer: Producer
-) -> None:
+def test_groups_and_their_offsets(names: str, group: str, producer: Producer) -> None:
+    topic = new_topic(names, 2)
     with Admin(names) as admin:
-        admin.topics.create(topic, queues=2)
         admin.groups.create(GroupConfig(group, retry_max_times=3))
-        wait_until(lambda: topic in admin.topics.list(), seconds=SECONDS, what="the topic")
     broker = broker_of(names)
     for number in range(6):
         queue = MessageQueue(topic, broker, number % 2)
@@ -95,9 +91,6 @@ def test_groups_and_their_offsets(
 
 
 def test_topics_and_their_permissions(names: str, topic: str, producer: Producer) -> None:
-    with Admin(names) as admin:
-        admin.topics.create(topic, queues=2)
-        wait_until(lambda: topic in admin.topics.list(), seconds=SECONDS, what="the topic")
     producer.send_many(messages(topic, bodies("m", 10)))
     assert sum(each["messages"] for each in said(names, "topic", "queues", topic)) == 10
     assert said(names, "topic", "stats", topic)["messages"] == 10
@@ -121,7 +114,7 @@ def test_dead_letters_go_back_once(
     first = said(names, "dlq", "replay", group, "--to", topic)
     second = said(names, "dlq", "replay", group, "--to", topic)
     assert (first["sent"], second["sent"], second["before"]) == ({topic: 50}, {}, 50)
-    assert len(all_of(names, topic)) == 50
+    assert len(topics.read(names, topic)) == 50
 
 
 OF_GROUPS = {"group", "progress", "abandoned", "stopped", "queues", "members", "letters"}

@@ -16,7 +16,8 @@ from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.connect import PullStatus
 from cometmq.model.group import GroupConfig
-from tests.interop.ours import SECONDS, Box, all_of, bodies, messages, new_topic, pushed
+from tests.interop.ours import SECONDS, Box, bodies, messages, new_topic, pushed, received
+from tests.support import topics
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
@@ -80,20 +81,12 @@ def test_a_pull_consumer_seeks(names, producer, topic):
         assert consumer.fetch(queue, 1000).status is PullStatus.OFFSET_ILLEGAL
         consumer.assign([queue])
         consumer.seek(queue, 15)
-        assert received(consumer, 5) == bodies("p", 20)[15:]
+        assert [each.body for each in received(consumer, 5)] == bodies("p", 20)[15:]
         consumer.seek(queue, 3)
-        assert received(consumer, 17) == bodies("p", 20)[3:]
-        third = all_of(names, topic)[3]
+        assert [each.body for each in received(consumer, 17)] == bodies("p", 20)[3:]
+        third = topics.read(names, topic)[3]
         assert consumer.offset_by_time(queue, third.stored_ms) <= 3
         assert consumer.offset_by_time(queue, 1000) == 0
-
-
-def received(consumer: PullConsumer, count: int) -> list[bytes]:
-    found: list[bytes] = []
-    deadline = time.monotonic() + SECONDS
-    while len(found) < count and time.monotonic() < deadline:
-        found += [message.body for message in consumer.receive(32, wait_ms=1000)]
-    return found
 
 
 def test_a_group_goes_on_where_it_stopped(names, producer, topic, group):
@@ -157,7 +150,7 @@ def test_a_group_can_begin_at_a_time(names, producer, topic, group):
         consumer.assign(queues)
         for queue in queues:
             consumer.seek(queue, consumer.offset_by_time(queue, begin))
-        assert sorted(received(consumer, 12)) == bodies("new", 12)
+        assert sorted(each.body for each in received(consumer, 12)) == bodies("new", 12)
     # A pushed group in a young topic begins at its start, as with LAST: so it is with Java, too.
     box = Box()
     settings = {"consume_from": ConsumeFrom.TIMESTAMP, "consume_timestamp_ms": begin}

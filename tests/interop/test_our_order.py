@@ -8,8 +8,8 @@ from collections import defaultdict
 
 import pytest
 
-from cometmq import ConsumeFrom, Message, PushConsumer, PushSettings, StoredMessage, by_hash
-from tests.interop.ours import FAST, SECONDS, pushed
+from cometmq import Message, StoredMessage, by_hash
+from tests.interop.ours import FAST, SECONDS, dead_letters, pushed
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(120)]
@@ -77,14 +77,4 @@ def test_a_refused_message_is_given_again_before_the_next_and_then_buried(
     with pushed(names, group, listen, topic, retries_max=1, **ORDERLY):
         wait_until(lambda: (b"after", 0) in seen, seconds=SECONDS, what="the one behind it")
     assert seen == [(b"before", 0), (b"bad", 0), (b"bad", 1), (b"after", 0)]
-    dead: list[bytes] = []
-    grave = PushConsumer(
-        names,
-        group=f"{group}_grave",
-        listener=lambda message: dead.append(message.body),
-        subscriptions=[f"%DLQ%{group}"],
-        settings=PushSettings(**FAST, consume_from=ConsumeFrom.FIRST),
-    )
-    with grave:
-        wait_until(lambda: dead, seconds=SECONDS, what="the dead letter")
-    assert dead == [b"bad"]
+    assert [each.body for each in dead_letters(names, group)] == [b"bad"]

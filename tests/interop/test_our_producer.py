@@ -23,7 +23,8 @@ from cometmq import (
 )
 from cometmq.model.errors import BrokerRefused, ClientError, MessageError
 from tests.interop import peer
-from tests.interop.ours import SECONDS, all_of, bodies, messages
+from tests.interop.ours import SECONDS, bodies, messages
+from tests.support import topics
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
@@ -41,9 +42,9 @@ def test_a_message_can_be_sent_in_each_way(names, producer, topic):
     asyncio.run(send_at_once(names, messages(topic, bodies("at once", 50))))
     expected = 1 + 300 + 20 + 1 + 50
     wait_until(
-        lambda: len(all_of(names, topic)) == expected, seconds=SECONDS, what="all stored"
+        lambda: len(topics.read(names, topic)) == expected, seconds=SECONDS, what="all stored"
     )
-    found = all_of(names, topic)
+    found = topics.read(names, topic)
     for queue, offsets in by_queue(found).items():
         assert offsets == list(range(len(offsets))), f"{queue} has a gap"
     assert Counter(message.body.split(b"-")[0] for message in found) == {
@@ -89,7 +90,7 @@ def test_a_first_send_creates_its_topic(names, producer):
 
 def stored(names: str, topic: str) -> list[bytes]:
     try:
-        return [message.body for message in all_of(names, topic)]
+        return [message.body for message in topics.read(names, topic)]
     except ClientError:
         return []
 
@@ -111,14 +112,14 @@ def test_a_body_over_the_limit_is_refused_by_us_and_by_the_broker(names, produce
 def test_a_body_of_one_megabyte_arrives_whole(names, producer, topic, size):
     body = bytes(number * 31 & 0xFF for number in range(size))
     producer.send(Message(topic, body))
-    (message,) = all_of(names, topic)
+    (message,) = topics.read(names, topic)
     assert message.body == body
 
 
 def test_a_compressed_body_is_read_by_java_and_by_us(names, producer, topic):
     body = b"the same again and again " * 4000
     producer.send(Message(topic, body))
-    (message,) = all_of(names, topic)
+    (message,) = topics.read(names, topic)
     assert message.body == body
     assert message.store_size < len(body) // 10
     (told,) = peer.read(names, topic, 1)
@@ -146,7 +147,7 @@ def test_we_read_tags_keys_and_properties_of_java(names, topic):
     given = peer.Told(b"z" * 9000, "取消", "k1 k2", {"名字": "值", "n": "7"})
     (answer,) = peer.send(names, topic, [given])
     assert answer["status"] == "SEND_OK"
-    (message,) = all_of(names, topic)
+    (message,) = topics.read(names, topic)
     assert (message.body, message.tag, message.keys) == (given.body, "取消", ("k1", "k2"))
     assert {name: message.properties[name] for name in given.properties} == dict(
         given.properties

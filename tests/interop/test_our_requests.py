@@ -5,13 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cometmq import (
-    ConsumeFrom,
     Message,
     Producer,
     ProducerSettings,
-    PullConsumer,
-    PushConsumer,
-    PushSettings,
     StoredMessage,
 )
 from cometmq.client.sync.portal import portal
@@ -24,11 +20,11 @@ from cometmq.model.errors import RequestTimeout
 from cometmq.model.names import TRACE_TOPIC
 from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
-from tests.interop.ours import FAST, SECONDS, Box
+from tests.interop.ours import SECONDS, Box, pushed
+from tests.support import topics
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
-SETTINGS = PushSettings(**FAST, consume_from=ConsumeFrom.FIRST)
 
 
 def test_who_asks_gets_the_reply(names, topic, group):
@@ -38,9 +34,7 @@ def test_who_asks_gets_the_reply(names, topic, group):
             if message.body != b"nobody":
                 answering.reply(message, b"re:" + message.body)
 
-        with PushConsumer(
-            names, group=group, listener=listen, subscriptions=[topic], settings=SETTINGS
-        ):
+        with pushed(names, group, listen, topic):
             for number in range(4):
                 reply = asking.request(Message(topic, b"%d" % number), timeout_ms=30_000)
                 assert reply.body == b"re:%d" % number
@@ -53,21 +47,14 @@ def test_traces_are_where_java_looks_for_them(names, topic, group):
     with Producer(names, group=group, settings=settings) as producer:
         sent = producer.send(Message(topic, b"traced", keys="order-17"))
     box = Box()
-    with PushConsumer(
-        names, group=group, listener=box, subscriptions=[topic],
-        settings=PushSettings(**FAST, consume_from=ConsumeFrom.FIRST, trace=True),
-    ):  # fmt: skip
+    with pushed(names, group, box, topic, trace=True):
         wait_until(lambda: box.messages, seconds=SECONDS, what="the message")
-    kinds = set()
-    with PullConsumer(names, group=group) as reader:
-        for queue in reader.queues(TRACE_TOPIC):
-            low, high = reader.min_offset(queue), reader.max_offset(queue)
-            while low < high:
-                pulled = reader.fetch(queue, low)
-                low = pulled.next_offset
-                for message in pulled.messages:
-                    if sent.message_id in message.keys:
-                        kinds |= {trace.kind for trace in decode_traces(message.body)}
+    kinds = {
+        trace.kind
+        for message in topics.read(names, TRACE_TOPIC)
+        if sent.message_id in message.keys
+        for trace in decode_traces(message.body)
+    }
     assert kinds >= {TraceKind.PUB, TraceKind.SUB_BEFORE, TraceKind.SUB_AFTER}
 
 
@@ -82,9 +69,7 @@ def test_a_console_asks_our_consumer_and_moves_it(names, producer, topic, group)
         assert answer.code == 0, answer.remark
         return answer
 
-    with PushConsumer(
-        names, group=group, listener=box, subscriptions=[topic], settings=SETTINGS
-    ) as consumer:
+    with pushed(names, group, box, topic) as consumer:
         wait_until(lambda: box.messages, seconds=SECONDS, what="the message")
         broker = box.messages[0].store_host
         state = decode_running(

@@ -17,8 +17,7 @@ from cometmq import Admin, Message, Producer, PullConsumer, StoredMessage
 from cometmq.client.settings import ProducerSettings
 from cometmq.model.errors import CometError
 from tests.interop import reference
-from tests.interop.ours import all_of
-from tests.support import processes
+from tests.support import processes, topics
 from tests.support.processes import Program, broker_port, wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -80,7 +79,7 @@ class Relay:
         with Producer(self.names, group="relay", settings=settings) as producer:
             results = producer.send_many(messages)
         assert len({result.message_id for result in results}) == ADDED
-        self.stored = all_of(self.names, TOPIC)
+        self.stored = topics.read(self.names, TOPIC)
         assert len(self.stored) == (turn + 1) * ADDED
 
     # --- what is asked
@@ -116,7 +115,7 @@ class Relay:
                     assert consumer.offset_by_time(queue, at, upper=True) == last
 
     def ask_all(self) -> None:
-        assert [plain(message) for message in all_of(self.names, TOPIC)] == [
+        assert [plain(message) for message in topics.read(self.names, TOPIC)] == [
             plain(message) for message in self.stored
         ]
         self.ask_by_key()

@@ -20,7 +20,8 @@ from cometmq.spark.sink.identity import TaskRun
 from cometmq.spark.sink.ledger import Ledgers
 from cometmq.spark.sink.settings import SinkSettings
 from cometmq.spark.sink.task import TaskStored, write_rows
-from tests.interop.ours import SECONDS, all_of
+from tests.interop.ours import SECONDS
+from tests.support import topics
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
@@ -50,9 +51,11 @@ def test_a_task_that_runs_again_gives_its_rows_the_same_ids(names, topic):
     for _ in range(2):
         assert write(settings, 0).rows == ROWS
     wait_until(
-        lambda: len(all_of(names, topic)) == 2 * ROWS, seconds=SECONDS, what="both copies"
+        lambda: len(topics.read(names, topic)) == 2 * ROWS, seconds=SECONDS, what="both copies"
     )
-    found = {(message.message_id, message.body.decode()) for message in all_of(names, topic)}
+    found = {
+        (message.message_id, message.body.decode()) for message in topics.read(names, topic)
+    }
     assert sorted(body for _, body in found) == sorted(bodies(0))
 
 
@@ -71,9 +74,13 @@ def test_a_batch_that_was_committed_by_half_is_finished_once(names, topic, tmp_p
     # And the life after it.
     driver(settings).commit([write(settings, 1)])
     wanted = Counter(bodies(0) + bodies(1))
-    wait_until(lambda: len(all_of(names, topic)) >= 2 * ROWS, seconds=SECONDS, what="all rows")
+    wait_until(
+        lambda: len(topics.read(names, topic)) >= 2 * ROWS, seconds=SECONDS, what="all rows"
+    )
     # What was committed twice would lie before another batch.
     driver(settings).commit([write(settings, 2)])
     wanted += Counter(bodies(2))
-    wait_until(lambda: len(all_of(names, topic)) >= 3 * ROWS, seconds=SECONDS, what="batch 2")
-    assert Counter(message.body.decode() for message in all_of(names, topic)) == wanted
+    wait_until(
+        lambda: len(topics.read(names, topic)) >= 3 * ROWS, seconds=SECONDS, what="batch 2"
+    )
+    assert Counter(message.body.decode() for message in topics.read(names, topic)) == wanted
