@@ -6,19 +6,32 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from cometmq.embedded import Embedded
+from cometmq.embedded import AsyncEmbedded, Embedded
 from tests.support.scripted import ScriptedCluster
 
 
 @pytest.fixture(scope="module")
-def names() -> Iterator[str]:
-    """The address of the nameserver of a cluster in this process."""
+def cluster() -> Iterator[Embedded]:
+    """A cluster in this process."""
     with Embedded() as made:
-        yield made.nameserver
+        yield made
+
+
+@pytest.fixture(scope="module")
+def names(cluster: Embedded) -> str:
+    """The address of its nameserver."""
+    return cluster.nameserver
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[ScriptedCluster]:
+async def fresh() -> AsyncIterator[AsyncEmbedded]:
+    """A cluster of one test's own, on its loop."""
+    async with AsyncEmbedded() as made:
+        yield made
+
+
+@pytest.fixture
+async def scripted() -> AsyncIterator[ScriptedCluster]:
     """A nameserver and two brokers that answer by a script."""
     made = ScriptedCluster()
     async with made.names, made.a, made.b:

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -34,12 +33,6 @@ from tests.support.programs import run_program, said_by_python
 
 # What `cometmq --help` cannot do without: a program that imports only this is its measure.
 HELP_NEEDS = "import asyncio, ssl, rich.markdown, typer.rich_utils"
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Embedded]:
-    with Embedded() as cluster:
-        yield cluster
 
 
 @pytest.fixture

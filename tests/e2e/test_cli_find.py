@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
@@ -12,12 +11,6 @@ from cometmq.embedded import Embedded
 from cometmq.model.errors import NetError
 from tests.support.command_line import json_lines, run
 from tests.support.processes import free_port
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Embedded]:
-    with Embedded() as cluster:
-        yield cluster
 
 
 @pytest.fixture(scope="module")

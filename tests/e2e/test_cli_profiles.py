@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
@@ -10,12 +9,6 @@ import pytest
 
 from cometmq.embedded import Embedded
 from tests.support.command_line import run
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Embedded]:
-    with Embedded() as made:
-        yield made
 
 
 @pytest.fixture(autouse=True)

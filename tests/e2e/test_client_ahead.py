@@ -69,12 +69,12 @@ class Got:
 
 
 def consumer(
-    cluster: ScriptedCluster, log: Log, got: Got, **settings: Any
+    scripted: ScriptedCluster, log: Log, got: Got, **settings: Any
 ) -> AsyncPushConsumer:
-    del cluster.brokers["b"]
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = log.pull
+    del scripted.brokers["b"]
+    scripted.a.scripts[RequestCode.PULL_MESSAGE] = log.pull
     return AsyncPushConsumer(
-        cluster.names.address, group=GROUP, batch_listener=got.listen, subscriptions=[TOPIC],
+        scripted.names.address, group=GROUP, batch_listener=got.listen, subscriptions=[TOPIC],
         settings=PushSettings(
             consume_from=ConsumeFrom.FIRST, suspend_ms=100, persist_interval_ms=50, **settings
         ),
@@ -82,22 +82,22 @@ def consumer(
 
 
 async def test_an_answer_that_cannot_be_read_is_asked_for_again_and_what_was_asked_ahead_is_thrown_away(
-    cluster, monkeypatch
+    scripted, monkeypatch
 ):
     monkeypatch.setattr(pull_loop, "_FAILURE_PAUSE", 0.05)
     log, got = Log(96), Got()
     log.special[0] = log.found(0, b"no record")
-    async with consumer(cluster, log, got):
+    async with consumer(scripted, log, got):
         await until(lambda: len(got.offsets) >= 96, "all messages")
         await asyncio.sleep(0.05)
     assert log.asked[:3] == [0, 32, 0]
     assert got.offsets == list(range(96))
 
 
-async def test_what_is_asked_ahead_of_a_reset_brings_nothing(cluster):
+async def test_what_is_asked_ahead_of_a_reset_brings_nothing(scripted):
     log, got = Log(96), Got()
     log.special[64] = None  # It is held.
-    async with consumer(cluster, log, got):
+    async with consumer(scripted, log, got):
         await until(
             lambda: len(got.offsets) == 64 and log.held, "two answers, and a third pull"
         )
@@ -112,10 +112,10 @@ async def test_what_is_asked_ahead_of_a_reset_brings_nothing(cluster):
     assert got.offsets == [*range(64), *range(40, 96)]
 
 
-async def test_a_paused_consumer_asks_for_nothing_ahead(cluster):
+async def test_a_paused_consumer_asks_for_nothing_ahead(scripted):
     log, got = Log(96), Got()
     log.special[0] = None
-    async with consumer(cluster, log, got) as member:
+    async with consumer(scripted, log, got) as member:
         await until(lambda: log.held, "a pull")
         member.pause()
         ((command, peer),) = log.held
@@ -129,12 +129,12 @@ async def test_a_paused_consumer_asks_for_nothing_ahead(cluster):
 
 
 async def test_what_is_left_of_an_answer_that_grows_too_much_is_asked_for_instead(
-    cluster, monkeypatch
+    scripted, monkeypatch
 ):
     for bound in ("GROWTH_AT_ONCE", "GROWTH_MAX"):
         monkeypatch.setattr(received, bound, 1 << 20)
     log, got = Log(96, zlib.compress(bytes(100_000)), COMPRESSED), Got()
-    async with consumer(cluster, log, got, body_size_max=1 << 20):
+    async with consumer(scripted, log, got, body_size_max=1 << 20):
         await until(lambda: len(got.offsets) >= 96, "all messages")
         await asyncio.sleep(0.05)
     assert log.asked[:2] == [0, 32]
@@ -142,7 +142,7 @@ async def test_what_is_left_of_an_answer_that_grows_too_much_is_asked_for_instea
     assert got.offsets == list(range(96))
 
 
-async def test_a_full_cache_takes_no_answer_that_was_asked_ahead(cluster):
+async def test_a_full_cache_takes_no_answer_that_was_asked_ahead(scripted):
     """Bodies that grow are not counted before they are unpacked: an answer that was asked for before waits."""
     log = Log(320, zlib.compress(bytes(1000)), COMPRESSED)
     may_go_on = asyncio.Event()
@@ -153,7 +153,7 @@ async def test_a_full_cache_takes_no_answer_that_was_asked_ahead(cluster):
         await Got.listen(got, messages)
 
     got.listen = listen  # type: ignore[method-assign]
-    async with consumer(cluster, log, got, queue_bytes_max=40_000) as member:
+    async with consumer(scripted, log, got, queue_bytes_max=40_000) as member:
         await until(lambda: log.asked[-1:] == [64], "what was asked ahead")
         await asyncio.sleep(0.1)
         assert member._cached()[TOPIC] == (64, 64_000)

@@ -25,9 +25,9 @@ EVERYWHERE = {MessageQueue(TOPIC, broker, number): 5 for broker in "ab" for numb
 
 
 @pytest.fixture
-async def offsets(cluster) -> AsyncIterator[OffsetApi]:
+async def offsets(scripted) -> AsyncIterator[OffsetApi]:
     instance = ClientInstance(
-        cluster.names.address, settings=ClientSettings(request_timeout_ms=300)
+        scripted.names.address, settings=ClientSettings(request_timeout_ms=300)
     )
     await instance.start()
     yield OffsetApi(instance)
@@ -44,40 +44,40 @@ def told(broker: Scripted) -> list[tuple[str, str]]:
 
 
 async def test_the_first_offset_of_a_topic_is_stored_before_the_others_are_sent(
-    cluster, offsets
+    scripted, offsets
 ):
     waiting: list[tuple[Peer, Command]] = []
 
     def later(command: Command, peer: Peer) -> None:
         waiting.append((peer, command))
 
-    cluster.a.scripts[COMMIT] = later
+    scripted.a.scripts[COMMIT] = later
     committing = asyncio.create_task(offsets.commit_all(GROUP, EVERYWHERE, answered=False))
-    await until(lambda: waiting and len(told(cluster.b)) == 2, "both of b, one of a")
+    await until(lambda: waiting and len(told(scripted.b)) == 2, "both of b, one of a")
     await asyncio.sleep(0.05)
-    assert len(told(cluster.a)) == 1
+    assert len(told(scripted.a)) == 1
     peer, command = waiting.pop()
     peer.answer(command, Answer())
     await committing
-    await until(lambda: len(told(cluster.a)) == 2, "the other one")
-    assert sorted(told(cluster.a)) == [("0", "5"), ("1", "5")]
+    await until(lambda: len(told(scripted.a)) == 2, "the other one")
+    assert sorted(told(scripted.a)) == [("0", "5"), ("1", "5")]
 
 
-async def test_a_broker_that_does_not_answer_keeps_no_other_from_being_told(cluster, offsets):
-    cluster.a.scripts[COMMIT] = never
+async def test_a_broker_that_does_not_answer_keeps_no_other_from_being_told(scripted, offsets):
+    scripted.a.scripts[COMMIT] = never
     with pytest.raises(NetError):
         await offsets.commit_all(GROUP, EVERYWHERE)
-    assert sorted(told(cluster.b)) == [("0", "5"), ("1", "5")]
-    del cluster.a.scripts[COMMIT]
+    assert sorted(told(scripted.b)) == [("0", "5"), ("1", "5")]
+    del scripted.a.scripts[COMMIT]
     await offsets.commit_all(GROUP, EVERYWHERE)
-    assert {("0", "5"), ("1", "5")} <= set(told(cluster.a))
+    assert {("0", "5"), ("1", "5")} <= set(told(scripted.a))
 
 
-async def test_a_dead_broker_keeps_no_other_from_being_told(cluster, offsets):
-    await cluster.a.server.close()
+async def test_a_dead_broker_keeps_no_other_from_being_told(scripted, offsets):
+    await scripted.a.server.close()
     with pytest.raises(NetError):
         await offsets.commit_all(GROUP, EVERYWHERE, answered=False)
-    await until(lambda: len(told(cluster.b)) == 2, "both of b")
+    await until(lambda: len(told(scripted.b)) == 2, "both of b")
 
 
 def one_message(command: Command, _peer: Peer) -> Answer:
@@ -91,39 +91,39 @@ def one_message(command: Command, _peer: Peer) -> Answer:
     )
 
 
-def consumer_of(cluster: ScriptedCluster) -> AsyncPushConsumer:
+def consumer_of(scripted: ScriptedCluster) -> AsyncPushConsumer:
     settings = PushSettings(
         consume_from=ConsumeFrom.FIRST, suspend_ms=100, persist_interval_ms=60_000
     )
     return AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=lambda _message: None,
+        scripted.names.address, group=GROUP, listener=lambda _message: None,
         subscriptions=[TOPIC], settings=settings,
     )  # fmt: skip
 
 
-async def test_close_returns_when_the_last_offset_is_stored(cluster):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = one_message
+async def test_close_returns_when_the_last_offset_is_stored(scripted):
+    scripted.a.scripts[RequestCode.PULL_MESSAGE] = one_message
     waiting: list[tuple[Peer, Command]] = []
 
     def later(command: Command, peer: Peer) -> None:
         if not command.is_oneway:
             waiting.append((peer, command))
 
-    consumer = consumer_of(cluster)
+    consumer = consumer_of(scripted)
     await consumer.start()
     await until(
         lambda: consumer.statistics().get(TOPIC) and consumer.statistics()[TOPIC].consumed,
         "the message",
     )
-    cluster.a.scripts[COMMIT] = later
+    scripted.a.scripts[COMMIT] = later
     closing = asyncio.create_task(consumer.close())
     while not closing.done():
         await until(lambda: waiting or closing.done(), "a commit that wants an answer")
         assert waiting, "closed before its offsets were stored"
-        assert not cluster.a.requests(RequestCode.UNREGISTER_CLIENT)
+        assert not scripted.a.requests(RequestCode.UNREGISTER_CLIENT)
         while waiting:
             peer, command = waiting.pop()
             peer.answer(command, Answer())
         await asyncio.wait([closing], timeout=0.05)
-    assert ("0", "1") in told(cluster.a)
-    assert cluster.a.requests(RequestCode.UNREGISTER_CLIENT)
+    assert ("0", "1") in told(scripted.a)
+    assert scripted.a.requests(RequestCode.UNREGISTER_CLIENT)

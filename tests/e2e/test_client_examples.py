@@ -7,17 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.embedded import Embedded
 from tests.support.processes import wait_until
 from tests.support.programs import said_by_python
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Embedded() as made:
-        yield made
 
 
 def run(name: str, nameserver: str) -> str:

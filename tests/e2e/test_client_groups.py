@@ -48,10 +48,10 @@ def log_of(*records: Record) -> Script:
 
 
 def member(
-    cluster: ScriptedCluster, listener: Any, settings: PushSettings = SETTINGS
+    scripted: ScriptedCluster, listener: Any, settings: PushSettings = SETTINGS
 ) -> AsyncPushConsumer:
     return AsyncPushConsumer(
-        cluster.names.address, group=GROUP, listener=listener, subscriptions=[TOPIC],
+        scripted.names.address, group=GROUP, listener=listener, subscriptions=[TOPIC],
         settings=settings,
     )  # fmt: skip
 
@@ -69,17 +69,17 @@ def record(offset: int, body: bytes = b"x", **fields) -> Record:
     )
 
 
-async def test_a_message_that_cannot_be_unpacked_goes_to_the_dead_letters(cluster):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = log_of(
+async def test_a_message_that_cannot_be_unpacked_goes_to_the_dead_letters(scripted):
+    scripted.a.scripts[RequestCode.PULL_MESSAGE] = log_of(
         record(0, b"good"), record(1, b"not zlib", sys_flag=COMPRESSED), record(2, b"good too")
     )
     got: list[StoredMessage] = []
-    async with member(cluster, got.append):
+    async with member(scripted, got.append):
         await until(
-            lambda: cluster.a.requests(RequestCode.CONSUMER_SEND_MSG_BACK), "the dead letter"
+            lambda: scripted.a.requests(RequestCode.CONSUMER_SEND_MSG_BACK), "the dead letter"
         )
-        await until(lambda: committed(cluster.a) == 3, "the offset behind all three")
-    (back,) = cluster.a.requests(RequestCode.CONSUMER_SEND_MSG_BACK)
+        await until(lambda: committed(scripted.a) == 3, "the offset behind all three")
+    (back,) = scripted.a.requests(RequestCode.CONSUMER_SEND_MSG_BACK)
     assert (back.fields["offset"], back.fields["delayLevel"]) == ("1001", "-1")
     assert sorted(each.body for each in got) == [b"good", b"good too"]
 
@@ -94,18 +94,18 @@ def committed(broker: Scripted) -> int | None:
     return offsets[-1] if offsets else None
 
 
-async def test_a_message_that_is_not_taken_back_is_sent_to_the_retry_topic(cluster):
-    cluster.topics.add(retry_topic(GROUP))
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = log_of(
+async def test_a_message_that_is_not_taken_back_is_sent_to_the_retry_topic(scripted):
+    scripted.topics.add(retry_topic(GROUP))
+    scripted.a.scripts[RequestCode.PULL_MESSAGE] = log_of(
         record(0, b"again", reconsume_times=2, property_block=b"k\x01v\x02")
     )
-    cluster.a.scripts[RequestCode.CONSUMER_SEND_MSG_BACK] = refuse(ResponseCode.SYSTEM_ERROR)
-    async with member(cluster, lambda _message: False):
-        await until(lambda: sum(cluster.sends()) == 1, "the retry message")
-        await until(lambda: committed(cluster.a) == 1, "the offset behind it")
+    scripted.a.scripts[RequestCode.CONSUMER_SEND_MSG_BACK] = refuse(ResponseCode.SYSTEM_ERROR)
+    async with member(scripted, lambda _message: False):
+        await until(lambda: sum(scripted.sends()) == 1, "the retry message")
+        await until(lambda: committed(scripted.a) == 1, "the offset behind it")
     (sent,) = (
         each
-        for broker in (cluster.a, cluster.b)
+        for broker in (scripted.a, scripted.b)
         for each in broker.requests(RequestCode.SEND_MESSAGE_V2)
     )
     assert (sent.fields["b"], sent.fields["j"], sent.body) == (
@@ -117,8 +117,8 @@ async def test_a_message_that_is_not_taken_back_is_sent_to_the_retry_topic(clust
         assert part in sent.fields["i"]
 
 
-async def test_close_waits_for_running_listeners_and_stores_only_what_they_finished(cluster):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = log_of(*(record(n) for n in range(3)))
+async def test_close_waits_for_running_listeners_and_stores_only_what_they_finished(scripted):
+    scripted.a.scripts[RequestCode.PULL_MESSAGE] = log_of(*(record(n) for n in range(3)))
     started, may_end = asyncio.Event(), asyncio.Event()
     ended: list[int] = []
 
@@ -128,22 +128,22 @@ async def test_close_waits_for_running_listeners_and_stores_only_what_they_finis
             await may_end.wait()
         ended.append(message.queue_offset)
 
-    consumer = member(cluster, listen)
+    consumer = member(scripted, listen)
     await consumer.start()
     await started.wait()
     await until(lambda: len(ended) == 2, "the others")
-    await until(lambda: committed(cluster.a) == 1, "the offset of the one that still runs")
+    await until(lambda: committed(scripted.a) == 1, "the offset of the one that still runs")
     closing = asyncio.create_task(consumer.close())
     await asyncio.sleep(0.05)
     assert not closing.done()
     may_end.set()
     await closing
-    assert committed(cluster.a) == 3
-    assert len(cluster.a.requests(RequestCode.UNREGISTER_CLIENT)) == 1
+    assert committed(scripted.a) == 3
+    assert len(scripted.a.requests(RequestCode.UNREGISTER_CLIENT)) == 1
 
 
-async def test_a_listener_that_never_ends_holds_close_only_for_its_time(cluster):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = log_of(record(0))
+async def test_a_listener_that_never_ends_holds_close_only_for_its_time(scripted):
+    scripted.a.scripts[RequestCode.PULL_MESSAGE] = log_of(record(0))
     started = asyncio.Event()
 
     async def listen(_message: StoredMessage) -> None:
@@ -151,34 +151,34 @@ async def test_a_listener_that_never_ends_holds_close_only_for_its_time(cluster)
         await asyncio.Event().wait()
 
     settings = PushSettings(consume_from=ConsumeFrom.FIRST, close_timeout_ms=100)
-    async with member(cluster, listen, settings):
+    async with member(scripted, listen, settings):
         await started.wait()
         began = time.monotonic()
     assert time.monotonic() - began < 3
-    assert committed(cluster.a) in (None, 0)
+    assert committed(scripted.a) in (None, 0)
 
 
-async def test_a_reset_offset_is_followed_at_once(cluster):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = log_of(*(record(n) for n in range(5)))
+async def test_a_reset_offset_is_followed_at_once(scripted):
+    scripted.a.scripts[RequestCode.PULL_MESSAGE] = log_of(*(record(n) for n in range(5)))
     got = Offsets()
     settings = PushSettings(consume_from=ConsumeFrom.FIRST, persist_interval_ms=50)
-    async with member(cluster, got.listen, settings):
+    async with member(scripted, got.listen, settings):
         await until(lambda: len(got) == 5, "all five")
         body = encode_queue_offsets({MessageQueue(TOPIC, "a", 0): 3})
         fields = {"topic": TOPIC, "group": GROUP, "timestamp": "0", "isForce": "true"}
-        cluster.a.peers[0].notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, body)
+        scripted.a.peers[0].notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, body)
         await until(lambda: len(got) == 7, "two of them again")
     assert sorted(got) == [0, 1, 2, 3, 3, 4, 4]
 
 
-async def test_a_broker_asks_in_vain_for_a_group_or_a_thing_that_is_not_here(cluster):
-    async with member(cluster, print):
-        await until(lambda: cluster.a.peers, "its connection")
+async def test_a_broker_asks_in_vain_for_a_group_or_a_thing_that_is_not_here(scripted):
+    async with member(scripted, print):
+        await until(lambda: scripted.a.peers, "its connection")
         for code, group in (
             (RequestCode.GET_CONSUMER_RUNNING_INFO, "other"),
             (RequestCode.CHECK_CLIENT_CONFIG, GROUP),
         ):
-            steps = cluster.a.peers[0].call(code, {"consumerGroup": group})
+            steps = scripted.a.peers[0].call(code, {"consumerGroup": group})
             answer = await Machines(LoopWorld(), "test").run(steps)
             assert answer.code == ResponseCode.SYSTEM_ERROR
             assert group in (answer.remark or "")
@@ -191,21 +191,21 @@ async def test_a_broker_asks_in_vain_for_a_group_or_a_thing_that_is_not_here(clu
     [{"queue_count_max": 50}, {"queue_bytes_max": 5_000}, {"queue_span_max": 50}],
     ids=lambda bound: next(iter(bound)),
 )
-async def test_a_full_cache_pauses_the_pulls_until_listeners_catch_up(cluster, bound):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = lambda command, _peer: endless(command)
+async def test_a_full_cache_pauses_the_pulls_until_listeners_catch_up(scripted, bound):
+    scripted.a.scripts[RequestCode.PULL_MESSAGE] = lambda command, _peer: endless(command)
     may_go_on = asyncio.Event()
 
     async def listen(_message: StoredMessage) -> None:
         await may_go_on.wait()
 
     settings = PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=4, **bound)
-    async with member(cluster, listen, settings):
-        await until(lambda: pulls(cluster.a) >= 2, "pulls")
+    async with member(scripted, listen, settings):
+        await until(lambda: pulls(scripted.a) >= 2, "pulls")
         await asyncio.sleep(0.2)
-        held = pulls(cluster.a)
+        held = pulls(scripted.a)
         assert held == 4, "each of the two queues was pulled twice"
         may_go_on.set()
-        await until(lambda: pulls(cluster.a) > held + 4, "more pulls")
+        await until(lambda: pulls(scripted.a) > held + 4, "more pulls")
 
 
 def pulls(broker: Scripted) -> int:
@@ -222,19 +222,19 @@ def endless(command: Command) -> Answer:
     return Answer(fields=fields, body=body)
 
 
-async def test_a_broker_is_told_who_we_are_on_each_new_connection(cluster):
-    async with member(cluster, print):
-        await until(lambda: pulls(cluster.a) > 0, "a pull")
-        told = len(cluster.a.requests(RequestCode.HEART_BEAT))
-        for peer in list(cluster.a.server.peers):
+async def test_a_broker_is_told_who_we_are_on_each_new_connection(scripted):
+    async with member(scripted, print):
+        await until(lambda: pulls(scripted.a) > 0, "a pull")
+        told = len(scripted.a.requests(RequestCode.HEART_BEAT))
+        for peer in list(scripted.a.server.peers):
             peer.close()
         # The next ordinary heartbeat would come in 30 s.
         await until(
-            lambda: len(cluster.a.requests(RequestCode.HEART_BEAT)) > told, "a heartbeat"
+            lambda: len(scripted.a.requests(RequestCode.HEART_BEAT)) > told, "a heartbeat"
         )
 
 
-async def test_an_answer_that_makes_no_sense_stops_a_queue_only_until_it_does(cluster):
+async def test_an_answer_that_makes_no_sense_stops_a_queue_only_until_it_does(scripted):
     answers: list[Script] = [
         # Offsets that fall, records cut short, no offsets at all: then what should have come.
         log_of(record(5), record(3)),
@@ -248,8 +248,8 @@ async def test_an_answer_that_makes_no_sense_stops_a_queue_only_until_it_does(cl
             return nothing(command)
         return (answers.pop() if answers else good)(command, peer)
 
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = pull
+    scripted.a.scripts[RequestCode.PULL_MESSAGE] = pull
     got: list[StoredMessage] = []
-    async with member(cluster, got.append):
+    async with member(scripted, got.append):
         await until(lambda: got, "the good message")
     assert {each.body for each in got} == {b"good"}

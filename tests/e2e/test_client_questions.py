@@ -35,8 +35,8 @@ SETTINGS = PushSettings(consume_from=ConsumeFrom.FIRST, persist_interval_ms=50)
 class Console:
     """Asks a broker as mqadmin does."""
 
-    def __init__(self, cluster: AsyncEmbedded) -> None:
-        self._broker = cluster.broker
+    def __init__(self, fresh: AsyncEmbedded) -> None:
+        self._broker = fresh.broker
         self.channels = Channels(SystemClock())
 
     async def ask(self, code: int, **fields: str) -> Command:
@@ -45,14 +45,8 @@ class Console:
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[AsyncEmbedded]:
-    async with AsyncEmbedded() as running:
-        yield running
-
-
-@pytest.fixture
-async def console(cluster: AsyncEmbedded) -> AsyncIterator[Console]:
-    made = Console(cluster)
+async def console(fresh: AsyncEmbedded) -> AsyncIterator[Console]:
+    made = Console(fresh)
     yield made
     await made.channels.close()
 
@@ -60,13 +54,13 @@ async def console(cluster: AsyncEmbedded) -> AsyncIterator[Console]:
 class Consuming:
     """A consumer that has consumed one message."""
 
-    def __init__(self, cluster: AsyncEmbedded, listen, **settings: object) -> None:
+    def __init__(self, fresh: AsyncEmbedded, listen, **settings: object) -> None:
         self._listen = listen
         self.got: list[StoredMessage] = []
         self.message_id = ""
-        self._cluster = cluster
+        self._fresh = fresh
         self.consumer = AsyncPushConsumer(
-            cluster.nameserver, group=GROUP, listener=self._take, subscriptions=[TOPIC],
+            fresh.nameserver, group=GROUP, listener=self._take, subscriptions=[TOPIC],
             settings=SETTINGS,
         )  # fmt: skip
 
@@ -75,7 +69,7 @@ class Consuming:
         return await self._listen(message) if len(self.got) > 1 else None
 
     async def __aenter__(self) -> Consuming:
-        async with AsyncProducer(self._cluster.nameserver) as producer:
+        async with AsyncProducer(self._fresh.nameserver) as producer:
             sent = await producer.send(Message(TOPIC, b"again"))
         self.message_id = sent.offset_message_id
         await self.consumer.start()
@@ -97,15 +91,15 @@ async def fail(_message: StoredMessage) -> None:
     raise ValueError("no such order")
 
 
-async def test_a_console_sees_settings_queues_rates_and_stacks(cluster, console):
-    async with Consuming(cluster, yes) as consuming:
+async def test_a_console_sees_settings_queues_rates_and_stacks(fresh, console):
+    async with Consuming(fresh, yes) as consuming:
         answer = await console.ask(
             RequestCode.GET_CONSUMER_RUNNING_INFO,
             consumerGroup=GROUP, clientId=consuming.consumer.client_id, jstackEnable="true",
         )  # fmt: skip
         state = decode_running(answer.body)
     assert state.properties["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
-    assert state.properties["PROP_NAMESERVER_ADDR"] == f"{cluster.nameserver};"
+    assert state.properties["PROP_NAMESERVER_ADDR"] == f"{fresh.nameserver};"
     assert state.properties["pull_count"] == "32"
     assert {each.topic for each in state.subscriptions} == {TOPIC, f"%RETRY%{GROUP}"}
     (queue,) = [q for q in state.queues if q == consuming.got[0].queue]
@@ -115,21 +109,21 @@ async def test_a_console_sees_settings_queues_rates_and_stacks(cluster, console)
     assert "MainThread" in (state.stacks or "")
 
 
-async def test_a_console_sees_what_was_popped_and_is_not_acknowledged(cluster, console):
+async def test_a_console_sees_what_was_popped_and_is_not_acknowledged(fresh, console):
     begun, may_end = asyncio.Event(), asyncio.Event()
 
     async def hold(_message: StoredMessage) -> None:
         begun.set()
         await may_end.wait()
 
-    async with AsyncAdmin(cluster.nameserver) as admin:
+    async with AsyncAdmin(fresh.nameserver) as admin:
         await admin.topics.create(TOPIC, queues=1)
         await admin.groups.create(GroupConfig(GROUP))
         await admin.topics.set_request_mode(TOPIC, GROUP, "POP")
-    async with AsyncProducer(cluster.nameserver) as producer:
+    async with AsyncProducer(fresh.nameserver) as producer:
         await producer.send(Message(TOPIC, b"held"))
     async with AsyncPushConsumer(
-        cluster.nameserver, group=GROUP, listener=hold, subscriptions=[TOPIC],
+        fresh.nameserver, group=GROUP, listener=hold, subscriptions=[TOPIC],
         settings=replace(SETTINGS, client_rebalance=False),
     ) as consumer:  # fmt: skip
         async with asyncio.timeout(60):
@@ -157,9 +151,9 @@ async def test_a_console_sees_what_was_popped_and_is_not_acknowledged(cluster, c
     ],
 )
 async def test_one_message_is_given_again_and_the_verdict_comes_back(
-    cluster, console, listen, result, remark
+    fresh, console, listen, result, remark
 ):
-    async with Consuming(cluster, listen) as consuming:
+    async with Consuming(fresh, listen) as consuming:
         answer = await console.ask(
             RequestCode.CONSUME_MESSAGE_DIRECTLY,
             consumerGroup=GROUP, clientId=consuming.consumer.client_id,
@@ -172,8 +166,8 @@ async def test_one_message_is_given_again_and_the_verdict_comes_back(
         assert consuming.consumer.statistics()[TOPIC].failed == 0
 
 
-async def test_the_offsets_of_members_are_told(cluster, console):
-    async with Consuming(cluster, yes):
+async def test_the_offsets_of_members_are_told(fresh, console):
+    async with Consuming(fresh, yes):
         answer = await console.ask(
             RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, topic=TOPIC, group=GROUP
         )
@@ -182,8 +176,8 @@ async def test_the_offsets_of_members_are_told(cluster, console):
     assert 1 in offsets.values()
 
 
-async def test_a_reset_gives_everything_again(cluster, console):
-    async with Consuming(cluster, yes) as consuming:
+async def test_a_reset_gives_everything_again(fresh, console):
+    async with Consuming(fresh, yes) as consuming:
         await console.ask(
             RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
             topic=TOPIC, group=GROUP, timestamp="0", isForce="true",
@@ -191,17 +185,17 @@ async def test_a_reset_gives_everything_again(cluster, console):
         await until(lambda: len(consuming.got) == 2, "the message again")
 
 
-async def test_a_blocking_listener_answers_too_and_counts_what_it_did(cluster, console):
+async def test_a_blocking_listener_answers_too_and_counts_what_it_did(fresh, console):
     got: list[StoredMessage] = []
 
     def listen(message: StoredMessage) -> bool:
         got.append(message)
         return len(got) > 1
 
-    async with AsyncProducer(cluster.nameserver) as producer:
+    async with AsyncProducer(fresh.nameserver) as producer:
         sent = await producer.send(Message(TOPIC, b"again"))
     async with AsyncPushConsumer(
-        cluster.nameserver, group=GROUP, listener=listen, subscriptions=[TOPIC],
+        fresh.nameserver, group=GROUP, listener=listen, subscriptions=[TOPIC],
         settings=SETTINGS,
     ) as consumer:  # fmt: skip
         await until(lambda: got, "the message")

@@ -31,26 +31,20 @@ SETTINGS = PushSettings(consume_from=ConsumeFrom.FIRST, suspend_ms=200)
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[AsyncEmbedded]:
-    async with AsyncEmbedded() as running:
-        yield running
-
-
-@pytest.fixture
-async def producer(cluster: AsyncEmbedded) -> AsyncIterator[AsyncProducer]:
-    async with AsyncProducer(cluster.nameserver) as running:
+async def producer(fresh: AsyncEmbedded) -> AsyncIterator[AsyncProducer]:
+    async with AsyncProducer(fresh.nameserver) as running:
         await running.send(Message("orders", b"first"))
         yield running
 
 
-async def test_a_paused_consumer_pulls_nothing_until_it_goes_on(cluster, producer):
+async def test_a_paused_consumer_pulls_nothing_until_it_goes_on(fresh, producer):
     got: list[bytes] = []
 
     async def listen(message: StoredMessage) -> None:
         got.append(message.body)
 
     async with AsyncPushConsumer(
-        cluster.nameserver, group="G", listener=listen, subscriptions=["orders"],
+        fresh.nameserver, group="G", listener=listen, subscriptions=["orders"],
         settings=SETTINGS,
     ) as consumer:  # fmt: skip
         await until(lambda: got == [b"first"], "the first message")
@@ -81,7 +75,7 @@ class Hands:
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_more_and_fewer_listeners_at_once(cluster, producer, is_async):
+async def test_more_and_fewer_listeners_at_once(fresh, producer, is_async):
     hands = Hands()
 
     async def wait(_message: StoredMessage) -> None:
@@ -95,7 +89,7 @@ async def test_more_and_fewer_listeners_at_once(cluster, producer, is_async):
         hands.end()
 
     consumer = AsyncPushConsumer(
-        cluster.nameserver, group="G", listener=wait if is_async else block,
+        fresh.nameserver, group="G", listener=wait if is_async else block,
         subscriptions=["orders"],
         settings=PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=2),
     )  # fmt: skip
@@ -129,14 +123,14 @@ def work(message: StoredMessage) -> bool:
     return True
 
 
-async def test_listeners_in_processes_of_their_own(cluster, producer, tmp_path):
+async def test_listeners_in_processes_of_their_own(fresh, producer, tmp_path):
     bodies = [b"one", b"two", b"fails", b"dies", b"three"]
 
     def run() -> dict[str, int]:
         with (
             InProcesses(work, processes=2) as listener,
             PushConsumer(
-                cluster.nameserver, group="G", listener=listener, subscriptions=["work"],
+                fresh.nameserver, group="G", listener=listener, subscriptions=["work"],
                 settings=PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=1),
             ) as consumer,
         ):  # fmt: skip

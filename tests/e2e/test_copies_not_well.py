@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from cometmq.model.exit_status import ExitStatus
 from tests.support import processes
 from tests.support.command_line import run
 from tests.support.processes import Program, wait_until
+from tests.support.programs import halted
 
 TOPIC = "orders"
 
@@ -120,12 +120,11 @@ def test_two_slaves_of_one_id_are_a_finding_with_both_addresses(tmp_path, names)
             owner = admin.brokers.cluster().brokers["broker-a"].addresses[1]
             [listed] = [each for each in (one, two) if each.address == owner]
             assert admin.brokers.promotion("broker-a").address == owner
-            os.kill(listed.pid, signal.SIGSTOP)
-            try:
-                with pytest.raises(BrokerNotFound, match="broker-a: no slave answers"):
-                    admin.brokers.promotion("broker-a")
-            finally:
-                os.kill(listed.pid, signal.SIGCONT)
+            with (
+                halted(listed),
+                pytest.raises(BrokerNotFound, match="broker-a: no slave answers"),
+            ):
+                admin.brokers.promotion("broker-a")
 
 
 def test_a_slave_that_is_there_before_its_master_has_it_within_seconds(tmp_path, names):

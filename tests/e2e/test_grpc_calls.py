@@ -5,8 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 
 import grpc
@@ -21,6 +20,7 @@ from cometmq.proxy.grpc.standard_messages import (
 )
 from tests.support import certificates
 from tests.support.grpc_place import GrpcPlace
+from tests.support.processes import wait_until
 
 MIB = 1 << 20
 ROOMY = [
@@ -41,13 +41,6 @@ def place() -> Iterator[GrpcPlace]:
 def channel(place: GrpcPlace) -> Iterator[grpc.Channel]:
     with grpc.insecure_channel(f"127.0.0.1:{place.port}", options=ROOMY) as made:
         yield made
-
-
-def wait_until(is_so: Callable[[], object]) -> None:
-    ends = time.monotonic() + SECONDS_MAX
-    while not is_so():
-        assert time.monotonic() < ends
-        time.sleep(0.01)
 
 
 def test_messages_of_all_sizes_come_back(channel):
@@ -120,18 +113,20 @@ def test_a_deadline_and_a_cancelled_call_end_at_the_server(place, channel):
     with pytest.raises(grpc.RpcError) as late:
         wait(b"", timeout=0.3)
     assert late.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-    wait_until(lambda: place.services.closed == 1)
+    wait_until(lambda: place.services.closed == 1, seconds=SECONDS_MAX, what="the calls")
     call = wait.future(b"")
-    wait_until(lambda: place.services.waiting)
+    wait_until(lambda: place.services.waiting, seconds=SECONDS_MAX, what="the calls")
     call.cancel()
-    wait_until(lambda: place.services.closed == 2)
+    wait_until(lambda: place.services.closed == 2, seconds=SECONDS_MAX, what="the calls")
     assert place.services.waiting == []
 
 
 def test_1000_calls_wait_on_a_connection_while_others_are_answered(place, channel):
     wait, echo = channel.unary_unary("/t.T/Wait"), channel.unary_unary("/t.T/Echo")
     calls = [wait.future(b"", timeout=SECONDS_MAX) for _ in range(1000)]
-    wait_until(lambda: len(place.services.waiting) == 1000)
+    wait_until(
+        lambda: len(place.services.waiting) == 1000, seconds=SECONDS_MAX, what="the calls"
+    )
     assert len(place.server.peers) == 1
     for _ in range(50):
         assert echo(b"beside", timeout=SECONDS_MAX) == b"beside"
@@ -148,7 +143,9 @@ def test_1000_calls_wait_on_a_connection_while_others_are_answered(place, channe
 def test_a_server_that_closes_ends_1000_waiting_calls_without_an_error(place, channel):
     wait = channel.unary_stream("/t.T/Wait")
     calls = [wait(b"", timeout=SECONDS_MAX) for _ in range(1000)]
-    wait_until(lambda: len(place.services.waiting) == 1000)
+    wait_until(
+        lambda: len(place.services.waiting) == 1000, seconds=SECONDS_MAX, what="the calls"
+    )
     place.stop_soon()
     assert [list(each) for each in calls] == [[]] * 1000
     assert {each.code() for each in calls} == {grpc.StatusCode.OK}

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
-import pytest
 
 from cometmq import Admin
 from cometmq.embedded import Embedded
@@ -23,12 +21,6 @@ from tests.support.command_line import (
     run,
 )
 from tests.support.programs import halted, run_program, small_cluster
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Embedded]:
-    with Embedded() as cluster:
-        yield cluster
 
 
 def test_each_prints_json_as_its_page_says(cluster: Embedded) -> None:

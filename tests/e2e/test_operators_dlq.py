@@ -48,12 +48,6 @@ SEND_V2 = 310
 STRANGE = "\x1b[31m<script>\u202e"
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Embedded]:
-    with Embedded() as cluster:
-        yield cluster
-
-
 def all_of(cluster: Embedded, topic: str) -> list[StoredMessage]:
     return topics.read(cluster.nameserver, topic)
 

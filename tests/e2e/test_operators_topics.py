@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -22,12 +21,6 @@ from cometmq.model.queue import MessageQueue
 from tests.support import json_tables
 from tests.support.command_line import output, printed, run
 from tests.support.processes import wait_until
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Embedded]:
-    with Embedded() as cluster:
-        yield cluster
 
 
 def test_what_a_topic_holds_and_who_reads_it(cluster: Embedded) -> None:

@@ -8,7 +8,7 @@ import itertools
 import random
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,9 @@ from cometmq import (
 )
 from cometmq.embedded import Embedded
 from cometmq.model.errors import CometError
-from tests.support import processes
+from tests.support import processes, topics
 from tests.support.processes import Program
+from tests.support.scripted import until
 
 KEYS, CONSUMERS, QUEUES = 64, 4, 8
 PER_KEY = 120
@@ -69,16 +70,6 @@ class Watch:
         return len(self.seen) == KEYS and all(
             max(numbers) == PER_KEY - 1 for numbers in self.seen.values()
         )
-
-
-async def until(look: Callable[[], object], *, seconds: float = 60) -> bool:
-    """Look until it is so; whether it was within the time."""
-    deadline = time.monotonic() + seconds
-    while not look():
-        if time.monotonic() > deadline:
-            return False
-        await asyncio.sleep(0.02)
-    return True
 
 
 async def send_in_order(producer: AsyncProducer, topic: str, key: str) -> None:
@@ -153,10 +144,9 @@ async def test_each_key_keeps_its_order_whoever_comes_goes_or_dies(tmp_path: Pat
                 served.kill()
                 served = await asyncio.to_thread(broker)
             await asyncio.gather(*sending)
-        await until(lambda: watch.is_complete, seconds=90)
+        await until(lambda: watch.is_complete, "all messages of all keys", seconds=90)
         going.cancel()
         await asyncio.gather(*(each.close() for each in running))
-    assert watch.is_complete, {k: max(v) for k, v in watch.seen.items()}
     for key, numbers in watch.seen.items():
         assert numbers[0] == 0, key
         wrong = [(a, b) for a, b in itertools.pairwise(numbers) if b > a + 1]
@@ -172,12 +162,6 @@ def names() -> Iterator[str]:
         yield cluster.nameserver
 
 
-async def send(names: str, topic: str, *bodies: bytes) -> None:
-    async with AsyncProducer(names) as producer:
-        for body in bodies:
-            await producer.send(Message(topic, body))
-
-
 async def test_a_refused_message_holds_its_queue_and_becomes_a_dead_letter_after_its_tries(
     names,
 ):
@@ -190,9 +174,9 @@ async def test_a_refused_message_holds_its_queue_and_becomes_a_dead_letter_after
     settings = PushSettings(
         orderly=True, consume_from=ConsumeFrom.FIRST, retries_max=2, suspend_queue_ms=20
     )
-    await send(names, "Refused", b"before", b"bad", b"after")
+    await topics.send_async(names, "Refused", b"before", b"bad", b"after")
     async with reader(names, "refusers", "Refused", listen, settings):
-        assert await until(lambda: (b"after", 0) in seen)
+        await until(lambda: (b"after", 0) in seen, "the one behind it")
     assert seen == [(b"before", 0), (b"bad", 0), (b"bad", 1), (b"bad", 2), (b"after", 0)]
     dead: list[StoredMessage] = []
 
@@ -201,7 +185,7 @@ async def test_a_refused_message_holds_its_queue_and_becomes_a_dead_letter_after
 
     settings = PushSettings(consume_from=ConsumeFrom.FIRST, rebalance_interval_ms=200)
     async with reader(names, "undertakers", "%DLQ%refusers", bury, settings):
-        assert await until(lambda: dead)
+        await until(lambda: dead, "the dead letter")
     assert [message.body for message in dead] == [b"bad"]
 
 
@@ -226,13 +210,13 @@ async def test_a_listener_commits_by_hand_and_rolls_back_to_its_last_commit(name
     def consumer() -> AsyncPushConsumer:
         return reader(names, "by_hand", "ByHand", listen, settings)
 
-    await send(names, "ByHand", *(b"%d" % number for number in range(1, 8)))
+    await topics.send_async(names, "ByHand", *(b"%d" % number for number in range(1, 8)))
     async with consumer():
-        assert await until(lambda: seen[-1:] == [b"7"])
+        await until(lambda: seen[-1:] == [b"7"], "the last one")
     assert seen == [b"1", b"2", b"3", b"4", b"3", b"4", b"5", b"5", b"6", b"7"]
     seen.clear()
     async with consumer():  # The last two were consumed and never committed.
-        assert await until(lambda: seen == [b"6", b"7"])
+        await until(lambda: seen == [b"6", b"7"], "those without a commit")
 
 
 def test_a_plain_function_is_called_in_order_in_threads_and_lists_are_whole(names):
@@ -242,7 +226,9 @@ def test_a_plain_function_is_called_in_order_in_threads_and_lists_are_whole(name
         time.sleep(0.002)
         seen.append([message.body for message in messages])
 
-    asyncio.run(send(names, "Threads", *(b"%02d" % number for number in range(50))))
+    asyncio.run(
+        topics.send_async(names, "Threads", *(b"%02d" % number for number in range(50)))
+    )
     settings = PushSettings(orderly=True, consume_from=ConsumeFrom.FIRST, batch_count=8)
     with PushConsumer(
         names, group="threads", batch_listener=listen, subscriptions=["Threads"], settings=settings
@@ -262,16 +248,20 @@ async def test_a_queue_whose_call_outlasts_the_end_of_its_subscription_is_given_
         seen.append(message.body)
         await gate.wait()
 
-    await send(names, "Outlasted", b"1")
+    await topics.send_async(names, "Outlasted", b"1")
     async with reader(names, "outlasted", "Outlasted", slow) as consumer:
-        assert await until(lambda: seen)
+        await until(lambda: seen, "the first call")
         consumer.unsubscribe("Outlasted")
         await asyncio.sleep(1.2)  # A second is how long the call is waited for.
         gate.set()
         await asyncio.sleep(0.05)
-        await send(names, "Outlasted", b"2")  # It is pulled until the queue is given up.
+        await topics.send_async(
+            names, "Outlasted", b"2"
+        )  # It is pulled until the queue is given up.
         loops = consumer._member.loops
-        assert await until(lambda: all(each.topic != "Outlasted" for each in loops), seconds=10)
+        await until(
+            lambda: all(each.topic != "Outlasted" for each in loops), "no pulls", seconds=10
+        )
         assert seen == [b"1"]
 
 
@@ -289,16 +279,16 @@ async def test_a_queue_that_somebody_else_holds_waits_until_it_is_given_back(nam
         assert gate.is_set(), "the other one is still at work"
         seen.append(message.body)
 
-    await send(names, "Handed", b"1", b"2")
+    await topics.send_async(names, "Handed", b"1", b"2")
     owner = reader(names, "handers", "Handed", slow)
     await owner.start()
-    assert await until(lambda: owner_seen)
+    await until(lambda: owner_seen, "the owner's call")
     async with reader(names, "handers", "Handed", listen):
         leaving = asyncio.create_task(owner.close())
         await asyncio.sleep(0.7)
         assert seen == []
         gate.set()
         await leaving
-        assert await until(lambda: seen)
+        await until(lambda: seen, "the call after it")
     assert owner_seen == [b"1"]
     assert seen == [b"2"]

@@ -12,11 +12,9 @@ import pytest
 
 from cometmq import (
     AsyncAdmin,
-    AsyncProducer,
     AsyncPushConsumer,
     AsyncSimpleConsumer,
     ConsumeFrom,
-    Message,
     PushSettings,
     SimpleSettings,
     StoredMessage,
@@ -26,6 +24,7 @@ from cometmq.embedded.pair import AsyncEmbedded
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import pop_retry_topic, retry_topic
 from cometmq.model.properties import POP_CK
+from tests.support import topics
 from tests.support.scripted import until
 
 TOPIC, GROUP = "orders", "billing"
@@ -78,9 +77,7 @@ def consumer(names: str, listener, settings: PushSettings = SETTINGS) -> AsyncPu
 
 
 async def send(names: str, *bodies: bytes) -> None:
-    async with AsyncProducer(names) as producer:
-        for body in bodies:
-            await producer.send(Message(TOPIC, body))
+    await topics.send_async(names, TOPIC, *bodies)
 
 
 def numbers(count: int) -> list[bytes]:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from cometmq.model.codes import ResponseCode
 from cometmq.model.exit_status import ExitStatus
-from tests.e2e.test_two_masters import copied, fill, master_in_routes, send_to, stopped
+from tests.e2e.test_two_masters import copied, fill, master_in_routes
 from tests.support import processes
 from tests.support.command_line import run
+from tests.support.elected_group import send_to
 from tests.support.processes import Program, wait_until
-from tests.support.programs import small_cluster
+from tests.support.programs import halted, small_cluster
 
 SECONDS_MAX = 60
 
@@ -90,7 +91,7 @@ def test_a_dead_masters_slave_is_promoted_after_a_question(tmp_path):
 
 def test_a_master_that_hangs_is_passed_over_by_force_only_and_comes_back_as_a_slave(tmp_path):
     with pair(tmp_path) as (names, master, slave):
-        with stopped(master):
+        with halted(master):
             status, said = promote(names, "--yes")
             assert status == ExitStatus.FOUND
             assert f"The master {master.address} is registered but does not answer" in said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -27,6 +27,7 @@ from cometmq.net.requests import Handler
 from cometmq.net.server import Server
 from tests.support.no_log import system_world
 from tests.support.processes import free_port
+from tests.support.scripted import until
 from tests.support.steps import run
 from tests.support.tables import answering
 
@@ -98,12 +99,6 @@ async def told_by(register: Handler, topics: Topics) -> AsyncIterator[Registrati
     await server.close()
 
 
-async def eventually(look: Callable[[], bool], *, seconds: float = 10) -> None:
-    async with asyncio.timeout(seconds):
-        while not look():  # noqa: ASYNC110  What is looked at signals nothing.
-            await asyncio.sleep(0.01)
-
-
 @pytest.mark.parametrize("is_compressed", [False, True])
 async def test_after_the_start_every_nameserver_knows_the_broker(is_compressed):
     async with nameserver() as first, nameserver() as second:
@@ -124,7 +119,7 @@ async def test_a_change_is_known_when_register_returns():
             assert set(names.routes.topics) == {"A", "B", "C"}
             topics.add("D")
             told.registrar.changed()
-            await eventually(lambda: "D" in names.routes.topics)
+            await until(lambda: "D" in names.routes.topics, "the change")
 
 
 async def test_many_changes_at_once_are_told_together():
@@ -164,7 +159,7 @@ async def test_a_nameserver_that_is_down_delays_nobody_and_is_told_once_it_is_up
                 await run(told.registrar.register())
             assert "C" in up.routes.topics
             async with nameserver(port) as late:
-                await eventually(lambda: set(late.routes.topics) == {"A", "B", "C"})
+                await until(lambda: set(late.routes.topics) == {"A", "B", "C"}, "all topics")
 
 
 async def test_a_nameserver_that_was_restarted_is_told_again():
@@ -175,7 +170,7 @@ async def test_a_nameserver_that_was_restarted_is_told_again():
         await made.__aenter__()
     try:
         async with nameserver(port) as after:
-            await eventually(lambda: set(after.routes.topics) == {"A", "B"})
+            await until(lambda: set(after.routes.topics) == {"A", "B"}, "its topics")
     finally:
         await made.__aexit__(None, None, None)
 

@@ -26,14 +26,14 @@ from cometmq import (
 from cometmq.embedded import AsyncEmbedded, Embedded
 from cometmq.model.errors import BrokerRefused, ClientClosed, ClientError, SubscriptionError
 from cometmq.model.flags import PERM_WRITE
+from tests.support import topics
 
 TOPIC = "orders"
 
 
 @pytest.fixture
-async def names():
-    async with AsyncEmbedded() as cluster:
-        yield cluster.nameserver
+def names(fresh: AsyncEmbedded) -> str:
+    return fresh.nameserver
 
 
 def consumer_of(
@@ -45,9 +45,7 @@ def consumer_of(
 
 
 async def send(names, *bodies, topic=TOPIC, **rest):
-    async with AsyncProducer(names) as producer:
-        for body in bodies:
-            await producer.send(Message(topic, body, **rest))
+    await topics.send_async(names, topic, *bodies, **rest)
 
 
 async def receive_all(consumer, count, **how):

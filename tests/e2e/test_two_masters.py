@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +13,11 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.exit_status import ExitStatus
 from tests.support import processes
 from tests.support.command_line import run
+from tests.support.elected_group import send_to
 from tests.support.frames import ask
 from tests.support.other_machine import OtherMachine
 from tests.support.processes import Program, wait_until
-from tests.support.request_fields import word_send_fields
+from tests.support.programs import halted, small_cluster
 
 TOPIC = "orders"
 # A nameserver keeps a silent broker for 120 s; less than half of that is another rule.
@@ -43,19 +42,10 @@ def master_in_routes(nameserver: str) -> str | None:
     return data["brokerAddrs"].get("0")
 
 
-def send_to(address: str, body: bytes = b"x") -> tuple[int, str]:
-    """Send a message to a broker, whatever routes say; code and remark of the answer."""
-    fields = word_send_fields(TOPIC)
-    header, _ = ask(address, RequestCode.SEND_MESSAGE, fields, body)
-    return header["code"], header.get("remark", "")
-
-
 def copied(folder: Path) -> bool:
     config = folder / "slave" / "store" / "config"
-    mark, topics = (
-        config / "slaveMark.json",
-        config / "topics.json",
-    )  # In the opposite order of writing.
+    # In the opposite order of writing.
+    mark, topics = config / "slaveMark.json", config / "topics.json"
     if not mark.exists() or not json.loads(mark.read_text())["logEnd"]:
         return False
     if TOPIC not in topics.read_text():
@@ -65,16 +55,6 @@ def copied(folder: Path) -> bool:
         for name in ("master", "slave")
     ]
     return logs[0] == logs[1] != b""
-
-
-@contextmanager
-def stopped(program: Program) -> Iterator[None]:
-    """The process hangs; afterwards it goes on."""
-    os.kill(program.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(program.pid, signal.SIGCONT)
 
 
 def promoted(folder: Path, names: str, slave: Program, **more: object) -> Program:
@@ -107,7 +87,7 @@ def test_a_promoted_slave_has_the_name_in_seconds_and_the_old_master_that_wakes_
         with slave:
             fill(names)
             wait_until(lambda: copied(tmp_path), seconds=30, what="the copy")
-            with stopped(old):
+            with halted(old):
                 slave.stop()
                 new = promoted(tmp_path, names, slave)
                 new.start()
@@ -191,7 +171,7 @@ def test_on_another_host_the_promoted_slave_has_the_name_once_the_old_master_doe
     tmp_path,
 ):
     with pair_of_two_hosts(tmp_path) as (names, old, slave, here):
-        with stopped(old):
+        with halted(old):
             slave.stop()
             new = promoted(tmp_path, names, slave, **here)
             new.start()
@@ -216,10 +196,7 @@ def test_a_living_master_on_another_host_keeps_its_name_and_the_promoted_slave_t
 
 def test_two_that_run_as_masters_of_one_name_on_one_host_do_not_take_turns(tmp_path):
     """Both have the same epoch: the one that registered last has the name, and keeps it."""
-    with (
-        processes.nameserver(tmp_path) as nameserver,
-        processes.broker(tmp_path / "one", nameserver.address) as old,
-    ):
+    with small_cluster(tmp_path) as (nameserver, old):
         names = nameserver.address
         fill(names)
         with processes.broker(tmp_path / "two", names) as new:

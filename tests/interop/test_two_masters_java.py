@@ -11,14 +11,13 @@ from tests.e2e.test_two_masters import (
     fill,
     master_in_routes,
     promoted,
-    send_to,
     settings_of,
-    stopped,
 )
 from tests.interop import reference
 from tests.support import processes
+from tests.support.elected_group import send_to
 from tests.support.processes import wait_until
-from tests.support.programs import until_killed
+from tests.support.programs import halted, until_killed
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
@@ -31,7 +30,7 @@ def test_a_java_nameserver_keeps_the_promoted_master_and_the_old_one_takes_nothi
         with processes.broker(tmp_path / "master", names.address) as old, slave:
             fill(names.address)
             wait_until(lambda: copied(tmp_path), seconds=30, what="the copy")
-            with stopped(old):
+            with halted(old):
                 slave.stop()
                 new = promoted(tmp_path, names.address, slave).start()
             with new:

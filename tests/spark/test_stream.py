@@ -12,6 +12,7 @@ from cometmq import PullConsumer
 from cometmq.embedded import Embedded
 from cometmq.spark import commit_offsets
 from tests.spark.conftest import load, numbers_of
+from tests.support.processes import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -174,7 +175,7 @@ def test_a_broker_that_restarts_loses_nothing(spark, topic, tmp_path):
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
             .start()
         )
-        wait_until(lambda: len(all_of(found)) == 20)
+        wait_until(lambda: len(all_of(found)) == 20, seconds=DEADLINE_S, what="20 rows")
     ports = [int(each.rpartition(":")[2]) for each in address]
     try:
         time.sleep(1)
@@ -184,7 +185,7 @@ def test_a_broker_that_restarts_loses_nothing(spark, topic, tmp_path):
         ) as cluster:
             more = spark.range(20, 40).selectExpr("cast(id AS string) AS body")
             write(more, cluster, topic)
-            wait_until(lambda: len(all_of(found)) >= 40)
+            wait_until(lambda: len(all_of(found)) >= 40, seconds=DEADLINE_S, what="40 rows")
             assert all_of(found) == list(range(40))
             query.stop()
     finally:
@@ -194,10 +195,3 @@ def test_a_broker_that_restarts_loses_nothing(spark, topic, tmp_path):
 def write(rows: DataFrame, cluster: Embedded, topic: str) -> None:
     writer = rows.write.format("rocketmq").option("nameServer", cluster.nameserver)
     writer.option("topic", topic).mode("append").save()
-
-
-def wait_until(is_done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not is_done():
-        assert time.monotonic() < deadline, "it does not come"
-        time.sleep(0.05)

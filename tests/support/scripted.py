@@ -119,8 +119,8 @@ def never(_command: Command, _peer: Peer) -> None:
     return None
 
 
-async def until(look: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
+async def until(look: Callable[[], object], what: str, *, seconds: float = SECONDS_MAX) -> None:
+    deadline = time.monotonic() + seconds
     while not look():
-        assert time.monotonic() < deadline, f"{what}: not within {SECONDS_MAX} s"
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
         await asyncio.sleep(0.005)

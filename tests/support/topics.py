@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from cometmq import Admin, Message, Producer, PullConsumer, StoredMessage
+from typing import Any
+
+from cometmq import (
+    Admin,
+    AsyncProducer,
+    Message,
+    Producer,
+    PullConsumer,
+    SendResult,
+    StoredMessage,
+)
 from cometmq.admin import GroupConfig
 
 
@@ -20,6 +30,14 @@ def send(nameserver: str, topic: str, *bodies: bytes) -> None:
     with Producer(nameserver) as producer:
         for body in bodies:
             producer.send(Message(topic, body))
+
+
+async def send_async(
+    nameserver: str, topic: str, *bodies: bytes, **more: Any
+) -> list[SendResult]:
+    """Send messages with this beside their bodies, one after the other; the results."""
+    async with AsyncProducer(nameserver) as producer:
+        return [await producer.send(Message(topic, body, **more)) for body in bodies]
 
 
 def read(nameserver: str, topic: str) -> list[StoredMessage]:
