@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-SOURCES = Path(__file__).resolve().parents[2] / "src"
+from tests.arch.sources import modules
 
 
 def names_in_annotations(scope: ast.ClassDef) -> Iterator[str]:
@@ -43,17 +42,14 @@ def names_of(scope: ast.ClassDef) -> set[str]:
 def test_no_annotation_takes_a_method_for_a_type() -> None:
     """A class with a method `list` needs `from __future__ import annotations`, or `list[str]` is that method's on 3.14."""
     wrong: set[str] = set()
-    for path in SOURCES.rglob("*.py"):
-        tree = ast.parse(path.read_text())
+    for module in modules():
         if any(
             isinstance(node, ast.ImportFrom) and node.module == "__future__"
-            for node in tree.body
+            for node in module.tree.body
         ):
             continue
-        for scope in ast.walk(tree):
+        for scope in ast.walk(module.tree):
             if isinstance(scope, ast.ClassDef):
                 hidden = names_of(scope) & set(names_in_annotations(scope))
-                wrong.update(
-                    f"{path.relative_to(SOURCES)}: {scope.name}.{name}" for name in hidden
-                )
+                wrong.update(f"{module.name}: {scope.name}.{name}" for name in hidden)
     assert sorted(wrong) == []

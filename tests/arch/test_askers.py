@@ -4,9 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from cometmq.net.peer import Peer
-from tests.arch.test_compatibility import ROOT
+from tests.arch.sources import modules
 
-SOURCE = ROOT / "src" / "cometmq"
 # What the last request of a connection leaves on it, and who may look: requests of one pipeline have different users.
 OF_THE_GATE = {"signed_by", "has_signed"}
 GATE = {"access/gate.py", "net/peer.py"}
@@ -16,10 +15,9 @@ SET_BY_FAST_PATHS = {"sends_alone", "asks_alone"}
 
 def nodes() -> Iterator[tuple[str, ast.AST]]:
     """All nodes of all modules but the gate's own, with the module's path."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        name = path.relative_to(SOURCE).as_posix()
-        if name not in GATE:
-            yield from ((name, node) for node in ast.walk(ast.parse(path.read_text())))
+    for module in modules():
+        if module.name not in GATE:
+            yield from ((module.name, node) for node in ast.walk(module.tree))
 
 
 def test_only_the_gate_reads_from_a_connection_who_signed_there() -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
-import cometmq
+from tests.arch.sources import modules
 from tests.support.all_caches import TEXT_LENGTH
 from tests.support.programs import run_program
 
-PACKAGE = Path(cometmq.__file__).parent
 HELPER = "model/bounded_cache.py"
 KEPT_MAX = 64 << 20  # Bytes of all caches that count their bytes.
 # Caches that are made by hand, as they forget by their number of entries, and what bounds an entry's bytes.
@@ -60,9 +58,8 @@ def test_all_caches_of_bytes_together_are_small(fed):
     assert sum(fed["bytes"]) <= KEPT_MAX
 
 
-def _evicting(path: Path):
+def _evicting(tree: ast.Module):
     """The attributes of which a module drops the first entry, or all, once there are too many."""
-    tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.Delete):
             for target in node.targets:
@@ -81,11 +78,10 @@ def _evicting(path: Path):
 def test_a_cache_made_by_hand_says_what_bounds_its_bytes():
     """Otherwise use `BoundedCache` or `keep_short`."""
     found = set()
-    for path in PACKAGE.rglob("*.py"):
-        name = str(path.relative_to(PACKAGE))
-        if name == HELPER or name.startswith(("spark/", "cli/")):
+    for module in modules():
+        if module.name == HELPER or module.name.startswith(("spark/", "cli/")):
             continue
-        found |= {f"{name}:{attribute}" for attribute in _evicting(path)}
+        found |= {f"{module.name}:{attribute}" for attribute in _evicting(module.tree)}
     unknown = [
         each for each in found if each not in BY_HAND and each.partition(":")[0] not in BY_HAND
     ]

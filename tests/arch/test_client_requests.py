@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 import pytest
 
-SRC = Path(__file__).resolve().parents[2] / "src" / "cometmq"
+from tests.arch.sources import SOURCE, modules
+
 # Who makes commands: the layer of requests, what frames them, and the programs that answer and forward them.
-MAKERS = ("client/api", "net", "wire", "codec", "broker", "nameserver", "replication")
-
-
-def is_maker(path: Path) -> bool:
-    return any(path.is_relative_to(SRC / maker) for maker in MAKERS)
+MAKERS = ("client/api/", "net/", "wire/", "codec/", "broker/", "nameserver/", "replication/")
 
 
 def commands_made(text: str) -> list[int]:
@@ -42,15 +38,14 @@ def test_a_command_that_is_made_is_seen(text, lines):
 
 def test_commands_are_made_in_the_request_layer_and_the_servers_only():
     made = [
-        f"{path.relative_to(SRC)}:{line}"
-        for path in sorted(SRC.rglob("*.py"))
-        if not is_maker(path)
-        for line in commands_made(path.read_text())
+        f"{module.name}:{line}"
+        for module in modules()
+        if not module.name.startswith(MAKERS)
+        for line in commands_made(module.text)
     ]
     assert not made, "give client/api a method for it"
 
 
 def test_the_layer_makes_some():
-    assert (
-        sum(len(commands_made(path.read_text())) for path in SRC.glob("client/api/*.py")) > 30
-    )
+    of_layer = [each for each in modules() if each.path.parent == SOURCE / "client" / "api"]
+    assert sum(len(commands_made(module.text)) for module in of_layer) > 30

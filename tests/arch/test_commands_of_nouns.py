@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import click
 import pytest
-from typer.main import get_command
 
-from cometmq.cli.__main__ import app
 from cometmq.client.sync.client import BlockingNoun
 from cometmq.dashboard.pages import PAGES
+from tests.support.command_line import commands
 from tests.support.public_names import public
 
 # Programs, files of this machine, and jobs of Spark.
@@ -93,18 +90,7 @@ TABLE = {
 NOT_CALLED = ("send", "tail", "consume")
 
 
-def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """All commands with their names."""
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        if hasattr(command, "list_commands"):
-            yield from commands(command, (*path, name))
-        else:
-            yield " ".join((*path, name)), command
-
-
-COMMANDS = dict(commands(get_command(app)))
+COMMANDS = {" ".join(words): each for words, each in commands().items()}
 OF_CLUSTER = {name: each for name, each in COMMANDS.items() if name.split()[0] not in OTHERS}
 
 

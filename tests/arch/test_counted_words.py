@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "cometmq"
+from tests.arch.sources import modules
+
 LEVELS = {"debug", "info", "warning", "error", "exception"}
 
 COUNTED = re.compile(r"(?<!of )%d (?:[a-z]+ )?([a-z]{3,}s)\b")
@@ -22,8 +22,7 @@ WORDS = {
 }
 
 
-def log_texts(path: Path) -> list[tuple[int, str]]:
-    tree = ast.parse(path.read_text())
+def log_texts(tree: ast.Module) -> list[tuple[int, str]]:
     return [
         (node.lineno, node.args[0].value)
         for node in ast.walk(tree)
@@ -38,9 +37,9 @@ def log_texts(path: Path) -> list[tuple[int, str]]:
 
 def test_log_lines_have_the_singular_for_one() -> None:
     wrong = [
-        f"{path.relative_to(SOURCE)}:{line}: {word}"
-        for path in SOURCE.rglob("*.py")
-        for line, text in log_texts(path)
+        f"{module.name}:{line}: {word}"
+        for module in modules()
+        for line, text in log_texts(module.tree)
         for word in COUNTED.findall(text)
         if word not in WORDS
     ]

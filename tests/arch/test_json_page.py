@@ -1,28 +1,11 @@
 """docs/operate/json.md and json-store.md have the fields of each command that prints JSON, and of none that does not."""
 
-from collections.abc import Iterator
-from typing import Any
-
-from typer.main import get_command
-
-from cometmq.cli.__main__ import app
 from tests.support import json_tables
+from tests.support.command_line import commands
 from tools import json_page
 
 # Their file or output is JSON without being asked for.
 ALWAYS = {"offset export", "dlq export"}
-
-
-def commands() -> Iterator[str]:
-    """Those with --json."""
-    group: Any = get_command(app)
-    context = group.make_context("cometmq", [], resilient_parsing=True)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        parts = getattr(command, "commands", {})
-        for part, each in parts.items() if parts else [("", command)]:
-            if any("--json" in parameter.opts for parameter in each.params):
-                yield f"{name} {part}".strip()
 
 
 def test_each_command_that_prints_json_has_its_fields_on_the_page() -> None:
@@ -34,7 +17,12 @@ def test_each_command_that_prints_json_has_its_fields_on_the_page() -> None:
         if line.startswith("## ")
         for name in line.removeprefix("## ").replace("`", "").split(", ")
     }
-    assert sections == set(commands()) | ALWAYS
+    printing = {
+        " ".join(words)
+        for words, command in commands().items()
+        if any("--json" in each.opts for each in command.params)
+    }
+    assert sections == printing | ALWAYS
 
 
 def test_the_tables_of_classes_are_made_of_their_docstrings() -> None:

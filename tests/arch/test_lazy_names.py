@@ -4,11 +4,10 @@
 """
 
 import ast
-from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "cometmq"
+from tests.arch.sources import modules
 
 
 def test_a_wrong_name_is_an_error() -> None:
@@ -23,10 +22,10 @@ def test_a_wrong_name_is_an_error() -> None:
 def test_no_package_shows_type_checkers_that_it_finds_names() -> None:
     """They would take any name to be there; a stub file beside the module hides it."""
     shown = [
-        str(path.relative_to(SOURCE))
-        for path in SOURCE.rglob("*.py")
-        if not path.with_suffix(".pyi").exists()
-        for statement in ast.parse(path.read_text()).body
+        module.name
+        for module in modules()
+        if not module.path.with_suffix(".pyi").exists()
+        for statement in module.tree.body
         if "__getattr__" in _names_of(statement)
     ]
     assert shown == []

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from tests.arch.sources import modules
 from tests.support.public_names import TIERS
 
-SPARK = Path(__file__).resolve().parents[2] / "src" / "cometmq" / "spark"
 ROOMS = ("cometmq.spark", "cometmq.offline", "cometmq.model", "cometmq.errors")
 
 
@@ -61,23 +60,24 @@ def test_what_is_imported_from_within_is_seen(text, found):
 
 def test_spark_imports_public_names_only():
     found = [
-        f"{path.relative_to(SPARK)}: {name}"
-        for path in sorted(SPARK.rglob("*.py"))
-        for name in strangers(path.read_text())
+        f"{module.name}: {name}"
+        for module in modules()
+        if module.name.startswith("spark/")
+        for name in strangers(module.text)
     ]
     assert not found, "give it a public name"
 
 
 def test_rooms_below_import_no_public_tier():
     """They would import what stands above them; import-linter does not read stub files."""
-    rooms = ("cli", "dashboard", "spark", "embedded", "pytest_plugin.py")
+    rooms = ("cli/", "dashboard/", "spark/", "embedded/", "pytest_plugin.py")
     tiers = {tier.__name__ for tier in TIERS} - {"cometmq"}
     names = {f"cometmq.{name}" for name in TIERS[0].__all__}
     found = {
-        f"{path.relative_to(SPARK.parent)}: {name}"
-        for path in sorted(SPARK.parent.rglob("*.py"))
-        if path.relative_to(SPARK.parent).parts[0] not in rooms
-        for name in imported(path.read_text())
+        f"{module.name}: {name}"
+        for module in modules()
+        if not module.name.startswith(rooms)
+        for name in imported(module.text)
         if name in names or any(name == tier or name.startswith(f"{tier}.") for tier in tiers)
     }
     assert not found

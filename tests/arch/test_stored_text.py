@@ -7,11 +7,11 @@ Chinese text. Formats and Java have one separator each.
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 import pytest
 
-SRC = Path(__file__).resolve().parents[2] / "src" / "cometmq"
+from tests.arch.sources import SOURCE, modules
+
 # Here every text comes from a file, a frame or a record.
 STORED = ("codec", "kernel", "wire", "store", "replication", "model")
 UNICODE_ANYWHERE = ("split", "rsplit", "splitlines")
@@ -73,14 +73,13 @@ def test_a_cut_at_any_white_space_is_seen(text, count):
 
 def test_stored_text_is_not_cut_at_any_white_space():
     wrong = []
-    for path in sorted(SRC.rglob("*.py")):
-        name = path.relative_to(SRC).as_posix()
-        names = UNICODE if name.startswith(STORED) else UNICODE_ANYWHERE
-        if name not in NO_STORED_TEXT:
-            wrong += [f"{name}:{cut}" for cut in cuts(path.read_text(), names)]
+    for module in modules():
+        names = UNICODE if module.name.startswith(STORED) else UNICODE_ANYWHERE
+        if module.name not in NO_STORED_TEXT:
+            wrong += [f"{module.name}:{cut}" for cut in cuts(module.text, names)]
     assert not wrong, "name the separator: model/properties.py has those of RocketMQ"
 
 
 def test_each_exception_is_one():
     for name in NO_STORED_TEXT:
-        assert cuts((SRC / name).read_text(), UNICODE), f"{name} needs no exception"
+        assert cuts((SOURCE / name).read_text(), UNICODE), f"{name} needs no exception"

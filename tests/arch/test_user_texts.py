@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "cometmq"
+from tests.arch.sources import SOURCE, modules
+
 ALLOWED = {
     "codec/fastjson.py": "the shortest digits of a float",
     "model/frozen.py": "the errors of Python's own frozen dataclasses",
@@ -76,10 +76,10 @@ def test_a_repr_is_found(text: str, found: list[int]) -> None:
 
 def test_no_text_for_users_has_a_repr() -> None:
     wrong = [
-        f"{path.relative_to(SOURCE)}:{line}: use in_quotes or as_given of model.text"
-        for path in sorted(SOURCE.rglob("*.py"))
-        if str(path.relative_to(SOURCE)) not in ALLOWED
-        for line in reprs(path.read_text())
+        f"{module.name}:{line}: use in_quotes or as_given of model.text"
+        for module in modules()
+        if module.name not in ALLOWED
+        for line in reprs(module.text)
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "cometmq"
-ROOTS = ("broker", "nameserver")
+from tests.arch.sources import modules
+
+ROOTS = ("broker/", "nameserver/")
 # What starts and ends with the program.
 LIFE = {"start", "follow", "close"}
 # The role of a broker, programs, pages over HTTP, and what holds a connection of its own to another server.
@@ -43,15 +42,13 @@ MAKE_TASKS = {"create_task", "ensure_future", "spawn", "to_thread", "TaskGroup"}
 OF_REQUESTS = ("net/dispatcher.py", "net/peer.py", "net/turn.py", "net/requests.py")
 
 
-def files() -> Iterator[tuple[str, ast.Module]]:
-    for root in ROOTS:
-        for path in sorted((SOURCE / root).rglob("*.py")):
-            yield str(path.relative_to(SOURCE)), ast.parse(path.read_text())
+TREES = {module.name: module.tree for module in modules()}
+OF_SERVERS = {name: tree for name, tree in TREES.items() if name.startswith(ROOTS)}
 
 
 def test_only_programs_and_connections_have_coroutines():
     found: dict[str, set[str]] = {}
-    for name, tree in files():
+    for name, tree in OF_SERVERS.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.AsyncFunctionDef) and node.name not in LIFE:
                 found.setdefault(name, set()).add(node.name)
@@ -67,7 +64,7 @@ def made_tasks(tree: ast.Module) -> set[str]:
 
 
 def test_no_task_is_made_for_a_request():
-    makers = {name for name, tree in files() if made_tasks(tree)}
+    makers = {name for name, tree in OF_SERVERS.items() if made_tasks(tree)}
     assert makers <= COROUTINES.keys() | {"broker/metrics/exporting.py"}
     for name in OF_REQUESTS:
-        assert not made_tasks(ast.parse((SOURCE / name).read_text())), name
+        assert not made_tasks(TREES[name]), name

@@ -6,9 +6,7 @@ What is for a connection as such is tried at each listener of a broker: remoting
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
-import signal
 import socket
 import struct
 import time
@@ -26,6 +24,7 @@ from tests.support import certificates, processes
 from tests.support.good_client import GoodClient
 from tests.support.load import send_all, send_frame
 from tests.support.processes import wait_until
+from tests.support.programs import halted
 
 TOPIC = "Crowd"
 
@@ -148,14 +147,11 @@ def test_connections_that_wait_while_the_broker_stands_still_leave_descriptors_t
             sender.sendall(send_frame(TOPIC, b"x", opaque=1, queue_id=0))
             assert sender.recv(1000)
             addresses = [each.address(broker) for each in LISTENERS.values()]
-            os.kill(broker.pid, signal.SIGSTOP)
-            try:
+            with halted(broker):
                 for address in addresses:
                     idle.enter_context(idle_connections(address, 700))
                 for number in range(100):
                     sender.sendall(send_frame(f"New{number}", b"x", opaque=number, queue_id=0))
-            finally:
-                os.kill(broker.pid, signal.SIGCONT)
             answers = b""
             while answers.count(b'"code":') < 100:
                 answers += sender.recv(1 << 16)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ import pytest
 from tests.attacks.stranger import Stranger
 from tests.support.good_client import GoodClient
 from tests.support.load import send_frame
+from tests.support.programs import halted
 
 
 def test_nobody_waits_where_nothing_happens(broker):
@@ -25,10 +25,8 @@ def test_nobody_waits_where_nothing_happens(broker):
 
 
 def test_a_server_that_stands_still_is_seen(broker):
-    with GoodClient(broker.address, broker.pid) as good:
-        os.kill(broker.pid, signal.SIGSTOP)
+    with GoodClient(broker.address, broker.pid) as good, halted(broker):
         time.sleep(1)
-        os.kill(broker.pid, signal.SIGCONT)
     with pytest.raises(AssertionError):
         good.check()
     assert good.waits is not None

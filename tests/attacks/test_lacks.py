@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ from tests.attacks.test_connections import with_descriptors
 from tests.attacks.test_starts import filled_store, refused
 from tests.support import processes
 from tests.support.loop_disk import LoopDisk
+from tests.support.programs import halted
 
 OK, NOT_SERVING, FLUSH_LATE = 0, 14, 10
 FAILED, UNKNOWN = 1, 9999
@@ -30,16 +28,6 @@ def take_descriptors(pid: int) -> None:
     """Leave a process those that it has: no other file can be opened, whichever of them it closes but the first three."""
     _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
-
-
-@contextlib.contextmanager
-def stopped(pid: int) -> Iterator[None]:
-    """Whatever comes meanwhile a process finds in one turn of its loop."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def give_descriptors(pid: int) -> None:
@@ -134,7 +122,7 @@ def test_a_pull_that_lacks_a_descriptor_is_told_so_and_takes_nobody_with_it(tmp_
         take_descriptors(broker.pid)
         try:
             for _ in range(3):
-                with stopped(broker.pid):
+                with halted(broker):
                     asked = asking.send(UNKNOWN)
                     sent = begin_send(sending, "Kept")
                     pulled = begin_pull(pulling, "Kept", 0)

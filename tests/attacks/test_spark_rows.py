@@ -7,7 +7,6 @@ order of what happens to the brokers.
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from cometmq.spark.source.settings import SourceSettings
 from tests.support import processes
 from tests.support.frames import ask
 from tests.support.processes import Program, wait_until
+from tests.support.programs import halted
 
 # A session starts in some seconds, and on a machine with other suites in a minute.
 pytestmark = pytest.mark.timeout(300)
@@ -221,15 +221,12 @@ def test_spark_shows_what_is_wrong_with_a_place(spark, cluster, tmp_path):
 
 def test_a_broker_that_does_not_answer_is_named_with_its_queues(cluster, caplog):
     options = {"fetchOffset.numRetries": "0"}
-    os.kill(cluster.brokers["broker-b"].pid, signal.SIGSTOP)
-    try:
+    with halted(cluster.brokers["broker-b"]):
         with pytest.raises(
             CometError, match=r"4 queues are missing.*'broker-b' \(it is registered"
         ):
             planned(cluster, **options)
         assert planned(cluster, failOnDataLoss="false", **options) == ROWS // 2
-    finally:
-        os.kill(cluster.brokers["broker-b"].pid, signal.SIGCONT)
     assert "4 queues are missing: 4 of 'orders' at broker 'broker-b'" in caplog.text
 
 

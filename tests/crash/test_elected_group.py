@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -30,29 +28,16 @@ from tests.support.elected_group import (
     TOPIC,
     ElectedBrokers,
     elected_brokers,
-    send_to,
 )
 from tests.support.ledger import Ledger, first_accepted
 from tests.support.load import read_queue
+from tests.support.members import log_of, send_to
 from tests.support.processes import LOOPBACK, Program, wait_until
+from tests.support.programs import halted
 
 # `ROUNDS=50 make crash` is the long run; a round takes some 5 s.
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 FAILOVER_SECONDS_MAX = 10  # On a busy machine; 0.5 s and 2.5 s are usual.
-
-
-@contextmanager
-def paused(program: Program) -> Iterator[None]:
-    os.kill(program.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(program.pid, signal.SIGCONT)
-
-
-def log_of(folder: Path, member: str) -> bytes:
-    path = folder / member / "store/commitlog/00000000000000000000"
-    return path.read_bytes().rstrip(b"\0")
 
 
 def new_leader(group: ElectedBrokers, old: str) -> str:
@@ -63,7 +48,7 @@ def new_leader(group: ElectedBrokers, old: str) -> str:
 
 
 def equal_logs(folder: Path, group: ElectedBrokers) -> bool:
-    logs = [log_of(folder, name) for name in group.members]
+    logs = [log_of(folder / name) for name in group.members]
     return logs[0] == logs[1] == logs[2] != b""
 
 
@@ -106,7 +91,7 @@ def test_a_paused_leader_acknowledges_nothing_after_the_first_of_the_new_one(tmp
         writers = [threading.Thread(target=write) for _ in range(4)]
         for each in writers:
             each.start()
-        with paused(program):
+        with halted(program):
             leader = new_leader(group, old)
             is_new.set()
         time.sleep(1)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from cometmq.cli.__main__ import app
 from cometmq.codec.recall_handle import RecallHandle, encode_recall_handle
+from tests.support.command_line import commands
 from tests.support.processes import free_port
 
 # They start a server, which a closed port does not stop; or read what is behind them as a job's.
@@ -47,20 +47,7 @@ MORE: dict[tuple[str, ...], tuple[str, ...]] = {
 }
 
 
-def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Each command by its words."""
-    group: Any = get_command(app)
-    context = group.make_context("cometmq", [], resilient_parsing=True)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        parts = getattr(command, "commands", {})
-        for part, each in parts.items():
-            yield (name, part), each
-        if not parts:
-            yield (name,), command
-
-
-ALL = dict(commands())
+ALL = commands()
 ASKING = {
     words: command
     for words, command in ALL.items()

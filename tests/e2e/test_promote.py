@@ -14,7 +14,7 @@ from cometmq.model.exit_status import ExitStatus
 from tests.e2e.test_two_masters import copied, fill, master_in_routes
 from tests.support import processes
 from tests.support.command_line import run
-from tests.support.elected_group import send_to
+from tests.support.members import send_to
 from tests.support.processes import Program, wait_until
 from tests.support.programs import halted, small_cluster
 

@@ -17,12 +17,12 @@ from cometmq.model.group import GroupConfig
 from tests.support import processes
 from tests.support.command_line import Running, run
 from tests.support.frames import ask
+from tests.support.members import end_of, log_of
 from tests.support.processes import Program, wait_until
 
 TOPIC, GROUP = "orders", "reports"
 QUEUE = MessageQueue(TOPIC, "broker-a", 0)
 COUNT = 300
-LOG = "store/commitlog/00000000000000000000"
 
 
 @pytest.fixture
@@ -67,17 +67,6 @@ def replicas_alone(names: str) -> list[dict[str, object]]:
     return lines if len(lines) == 1 else []
 
 
-def end_of_log(folder: Path) -> bytes:
-    """The log's bytes up to its last record: what is behind it are zeros."""
-    log = folder / LOG
-    return log.read_bytes().rstrip(b"\0") if log.exists() else b""
-
-
-def end_of(program: Program) -> int:
-    said = json.loads(ask(program.address, RequestCode.GET_BROKER_RUNTIME_INFO)[1])
-    return int(said["table"]["commitLogMaxOffset"])
-
-
 def change(master: Program, **values: object) -> None:
     body = "".join(f"{key}={value}\n" for key, value in values.items())
     header, _ = ask(master.address, RequestCode.UPDATE_BROKER_CONFIG, body=body.encode())
@@ -97,7 +86,7 @@ def table(folder: Path, file: str, name: str) -> dict[str, object]:
 
 def wait_for_copy(folder: Path) -> None:
     wait_until(
-        lambda: end_of_log(folder / "slave") == end_of_log(folder / "master") != b"",
+        lambda: log_of(folder / "slave") == log_of(folder / "master") != b"",
         seconds=20,
         what="the same log at both",
     )
@@ -205,7 +194,7 @@ def test_tail_goes_on_at_the_slave_and_when_the_master_is_back(tmp_path, names, 
             producer.send(Message(TOPIC, b"before"))
         tail.wait_for("before\n")
         wait_until(
-            lambda: end_of_log(tmp_path / "slave") == end_of_log(tmp_path / "master"),
+            lambda: log_of(tmp_path / "slave") == log_of(tmp_path / "master"),
             seconds=20,
             what="the message at the slave",
         )
@@ -272,13 +261,13 @@ def test_a_slave_with_an_empty_disk_gets_so_many_bytes_a_second_and_all_of_them(
     change(master, haFlowControlEnable="true", maxHaTransferByteInSecond=1)
     with slave_of(tmp_path, names) as slave:
         wait_until(lambda: rates(master), seconds=20, what="the slave's connection")
-        assert end_of(slave) == 0
+        assert end_of(slave.address) == 0
         began = time.monotonic()
         change(master, maxHaTransferByteInSecond=rate)
 
         def is_copied() -> bool:
             assert all(seen <= rate for seen in rates(master)), "in no second more"
-            return end_of(slave) == end_of(master)
+            return end_of(slave.address) == end_of(master.address)
 
         wait_until(is_copied, seconds=60, what="the whole log at the slave")
         assert time.monotonic() - began >= 8_000_000 / rate - 0.3

@@ -13,10 +13,10 @@ import pytest
 from cometmq.codec.replication import REPORT
 from tests.support import certificates, processes
 from tests.support.load import send_all
+from tests.support.members import log_of
 from tests.support.processes import Program, wait_until
 
 CANARY = b"canary-body-17" * 20
-LOG = "store/commitlog/00000000000000000000"
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +77,6 @@ def recorded(port: int) -> Iterator[tuple[str, bytearray]]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=accept, daemon=True).start()
         yield f"127.0.0.1:{listener.getsockname()[1]}", seen
-
-
-def log_of(folder) -> bytes:
-    path = folder / LOG
-    return path.read_bytes().rstrip(b"\0") if path.exists() else b""
 
 
 def test_the_log_is_copied_and_cannot_be_read_on_its_way(tmp_path, ca, master):

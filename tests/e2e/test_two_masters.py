@@ -13,8 +13,8 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.exit_status import ExitStatus
 from tests.support import processes
 from tests.support.command_line import run
-from tests.support.elected_group import send_to
 from tests.support.frames import ask
+from tests.support.members import log_of, send_to
 from tests.support.other_machine import OtherMachine
 from tests.support.processes import Program, wait_until
 from tests.support.programs import halted, small_cluster
@@ -50,11 +50,7 @@ def copied(folder: Path) -> bool:
         return False
     if TOPIC not in topics.read_text():
         return False
-    logs = [
-        (folder / name / "store/commitlog/00000000000000000000").read_bytes().rstrip(b"\0")
-        for name in ("master", "slave")
-    ]
-    return logs[0] == logs[1] != b""
+    return log_of(folder / "master") == log_of(folder / "slave") != b""
 
 
 def promoted(folder: Path, names: str, slave: Program, **more: object) -> Program:

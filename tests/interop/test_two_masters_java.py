@@ -15,7 +15,7 @@ from tests.e2e.test_two_masters import (
 )
 from tests.interop import reference
 from tests.support import processes
-from tests.support.elected_group import send_to
+from tests.support.members import send_to
 from tests.support.processes import wait_until
 from tests.support.programs import halted, until_killed
 

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import resource
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -50,6 +49,7 @@ from tests.support.frames import ask
 from tests.support.iofault import Fault
 from tests.support.loop_disk import LoopDisk
 from tests.support.processes import Program, is_known_to, wait_until
+from tests.support.programs import halted
 
 # A topic of the one broker, and two of the other.
 AT_A, AT_B, MAILS = "of-a", "of-b", "mails"
@@ -269,9 +269,8 @@ def stalls(program: Program) -> Iterator[None]:
     """Stop and continue a process, as a machine without processor time would."""
 
     def stall() -> None:
-        os.kill(program.pid, signal.SIGSTOP)
-        time.sleep(STOP_SECONDS)
-        os.kill(program.pid, signal.SIGCONT)
+        with halted(program):
+            time.sleep(STOP_SECONDS)
 
     with repeated(stall, GO_SECONDS):
         yield
@@ -308,11 +307,8 @@ def bad_groups(world: Watched) -> Iterator[None]:
 def replication_breaks(world: Watched) -> None:
     """The slave hangs while its master is written to; then the master dies."""
     slave = world.brokers["slave"]
-    os.kill(slave.pid, signal.SIGSTOP)
-    try:
+    with halted(slave):
         fires(world, "SlaveBehind")
-    finally:
-        os.kill(slave.pid, signal.SIGCONT)
     world.brokers["a"].kill()
     fires(world, "BrokerWithoutMaster", "SlaveNotCopying")
 

@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import orjson
+from typer.main import get_command
 
+from cometmq.cli.__main__ import app
 from cometmq.embedded import Embedded
 from tests.support import json_tables
 from tests.support.processes import wait_until
@@ -17,6 +20,17 @@ from tests.support.programs import run_program
 
 COMETMQ = (sys.executable, "-m", "cometmq.cli")
 SECONDS_MAX = 30.0
+
+
+def commands(group: Any = None, above: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Each command of a group, or of `cometmq`, by its words."""
+    group = group or get_command(app)
+    context, found = click.Context(group), {}
+    for name in group.list_commands(context):
+        command, words = group.get_command(context, name), (*above, name)
+        is_group = hasattr(command, "list_commands")
+        found |= commands(command, words) if is_group else {words: command}
+    return found
 
 
 def environment(nameserver: str | None) -> dict[str, str]:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support import processes
-from tests.support.frames import ask
+from tests.support.members import send_to
 from tests.support.processes import LOOPBACK, Program, free_port, wait_until
-from tests.support.request_fields import word_send_fields
 
 TOPIC = "orders"
 PROBES = "probes"  # Topic of the sends that look for the leader.
@@ -66,13 +65,6 @@ class ElectedBrokers:
         found = wait_until(self.leader, seconds=seconds, what="a leader")
         assert found is not None
         return found
-
-
-def send_to(address: str, body: bytes = b"x", topic: str = TOPIC) -> tuple[int, str]:
-    """Send a message to a broker, whatever routes say; code and remark of the answer."""
-    fields = word_send_fields(topic)
-    header, _ = ask(address, SEND_MESSAGE, fields, body)
-    return header["code"], header.get("remark", "")
 
 
 @contextlib.contextmanager
