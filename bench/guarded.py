@@ -31,8 +31,7 @@ def guarded(name: str, folder: Path) -> Iterator[Running]:
     nameserver = reference.nameserver if name == JAVA else processes.nameserver
     names = nameserver(folder / "nameserver")
     settings = auth_settings(ROOT, ROOT, **SETTINGS, mappedFileSizeCommitLog=LOG_FILE_SIZE)
-    cert, key = certificates.signed(certificates.authority(folder / "ca"), "server")
-    tls = {"tls.server.certPath": cert, "tls.server.keyPath": key}
+    tls = certificates.server_keys(certificates.authority(folder / "ca"))
     if name == JAVA:
         program = java_broker(folder, names.address, settings, tls)
     else:

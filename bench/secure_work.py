@@ -6,7 +6,6 @@ certificate. A broker that asks for nothing stands beside each, and is loaded in
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import threading
 import time
@@ -27,7 +26,7 @@ from cometmq.access.policies import read_policies
 from cometmq.model.rights import Access, Action, Resource, Right
 from tests.support import processes
 from tests.support.accounts import NO_SLAVES, write_accounts
-from tests.support.frames import json_frame, parts_of, read_frame
+from tests.support.frames import connect, json_frame, parts_of, read_frame
 from tests.support.processes import Program, wait_until
 
 BROKER_RUNTIME = 28
@@ -126,8 +125,7 @@ def refused(address: str) -> Iterator[None]:
     is_over = threading.Event()
 
     def run() -> None:
-        host, port = address.rsplit(":", 1)
-        with socket.create_connection((host, int(port)), timeout=60) as peer:
+        with connect(address, seconds=60) as peer:
             while not is_over.wait(REFUSED_SECONDS):
                 peer.sendall(json_frame(BROKER_RUNTIME))
                 assert b'"code":0' not in parts_of(read_frame(peer))[1]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tests.support.frames import connect
+
 
 @dataclass
 class Member:
@@ -104,11 +106,10 @@ def ask_all(
 @contextmanager
 def crowd(address: str, count: int) -> Iterator[list[Member]]:
     """Connections that all stand before the first of them says anything."""
-    host, port = address.rsplit(":", 1)
     members: list[Member] = []
     try:
         for _ in range(count):
-            members.append(Member(socket.create_connection((host, int(port)), 20)))
+            members.append(Member(connect(address, seconds=20)))
             members[-1].socket.setblocking(False)
         yield members
     finally:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import struct
 import time
 
 from tests.attacks.stranger import Stranger
+from tests.support.frames import connect
 from tests.support.load import send_all
 
 UPDATE_CONFIG, GET_CONFIG = 25, 26
@@ -26,11 +26,10 @@ def settings_without_login(address: str) -> list[int]:
 
 def bytes_of_the_log(ha_address: str, wanted: bytes, *, seconds: float = 10) -> bytes:
     """S6: what the HA port gives to somebody who says that he is a slave with nothing, until `wanted` is in it."""
-    host, port = ha_address.rsplit(":", 1)
     got = b""
     with (
         contextlib.suppress(ConnectionError, TimeoutError),
-        socket.create_connection((host, int(port)), timeout=seconds) as stranger,
+        connect(ha_address, seconds=seconds) as stranger,
     ):
         stranger.sendall(struct.pack(">q", 0))
         while wanted not in got and (piece := stranger.recv(65_536)):
@@ -40,8 +39,7 @@ def bytes_of_the_log(ha_address: str, wanted: bytes, *, seconds: float = 10) -> 
 
 def send_with_a_fake_slave(address: str, ha_address: str, topic: str) -> int:
     """S6: the code of a send that waits for a slave, while a stranger says that he has whatever there is."""
-    host, port = ha_address.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout=10) as stranger:
+    with connect(ha_address, seconds=10) as stranger:
         stranger.settimeout(0.2)
         code = -1
         with contextlib.suppress(ConnectionError):

@@ -21,6 +21,7 @@ from cometmq.model.codes import ResponseCode
 from tests.attacks.crowd import ask_all, idle_connections
 from tests.attacks.listeners import LISTENERS, LISTENING, Listener
 from tests.support import certificates, processes
+from tests.support.frames import connect
 from tests.support.good_client import GoodClient
 from tests.support.load import send_all, send_frame
 from tests.support.processes import wait_until
@@ -142,8 +143,7 @@ def test_connections_that_wait_while_the_broker_stands_still_leave_descriptors_t
     settings = {**LISTENING, "connectionsMax": 10_000, "waitTimeMillsInSendQueue": 60_000}
     made = processes.broker(tmp_path / "broker", nameserver.address, settings=settings)
     with with_descriptors(made, 600) as broker, contextlib.ExitStack() as idle:
-        host, port = broker.address.rsplit(":", 1)
-        with socket.create_connection((host, int(port)), 20) as sender:
+        with connect(broker.address, seconds=20) as sender:
             sender.sendall(send_frame(TOPIC, b"x", opaque=1, queue_id=0))
             assert sender.recv(1000)
             addresses = [each.address(broker) for each in LISTENERS.values()]

@@ -12,11 +12,9 @@ import contextlib
 import json
 import os
 import random
-import socket
 import struct
 import zlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,7 +24,7 @@ from cometmq.model.errors import CometError
 from tests.attacks import holes
 from tests.attacks.stranger import Stranger
 from tests.support import certificates, processes
-from tests.support.frames import json_frame
+from tests.support.frames import connect, json_frame
 from tests.support.good_client import GoodClient
 from tests.support.load import send_all
 from tests.support.memory import MIB, MemoryWatch
@@ -218,20 +216,14 @@ def test_s12_careless_requests_learn_nothing_of_our_insides(standing, nameserver
 
 @pytest.mark.timeout(120)
 def test_s14_with_a_certificate_nothing_plain_is_served(tmp_path):
-    ca = certificates.authority(tmp_path)
-    cert, key = certificates.signed(ca, "server")
-    keys: dict[str, Any] = {"tls.server.certPath": cert, "tls.server.keyPath": key}
+    keys = certificates.server_keys(certificates.authority(tmp_path))
     with processes.nameserver(tmp_path / "names", **keys) as names:
         names_tls_only(names.address)
 
 
 def names_tls_only(address: str) -> None:
-    host, port = address.rsplit(":", 1)
     for number in range(100):
-        with (
-            contextlib.suppress(ConnectionError),
-            socket.create_connection((host, int(port)), timeout=10) as plain,
-        ):
+        with contextlib.suppress(ConnectionError), connect(address, seconds=10) as plain:
             plain.sendall(json_frame(106, opaque=number))
             assert plain.recv(1) == b""
 

@@ -14,7 +14,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -36,7 +35,7 @@ from cometmq.codec.bodies.group_config import encode_group_config
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.group import GroupConfig
 from tests.support import processes
-from tests.support.frames import json_frame, parts_of, read_frame
+from tests.support.frames import connect, json_frame, parts_of, read_frame
 from tests.support.load import read_queue, send_frame
 from tests.support.request_fields import topic_fields
 
@@ -66,8 +65,7 @@ class Asker:
     """One connection to a broker; ConnectionError when that is gone."""
 
     def __init__(self, address: str) -> None:
-        host, port = address.rsplit(":", 1)
-        self._peer = socket.create_connection((host, int(port)), timeout=30)
+        self._peer = connect(address)
         self._opaques = itertools.count(1)
 
     def close(self) -> None:

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -32,12 +31,7 @@ def ca(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def encrypted(ca: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a nameserver of a cluster whose programs have certificates and refuse what is plain."""
     folder = tmp_path_factory.mktemp("encrypted")
-    cert, key = certificates.signed(ca, "server")
-    keys: dict[str, Any] = {
-        "tls.server.mode": "enforcing",
-        "tls.server.certPath": cert,
-        "tls.server.keyPath": key,
-    }
+    keys = {**certificates.server_keys(ca), "tls.server.mode": "enforcing"}
     towards = {"tls.enable": "true", "tls.client.trustCertPath": ca, "brokerName": "broker-t"}
     with small_cluster(folder, of_names=keys, **keys, **towards) as (names, _):
         yield names.address

@@ -288,11 +288,12 @@ def test_many_of_one_kind_are_one_entry_and_can_be_ignored(
 
 def test_a_certificate_that_ends_is_found_until_it_is_replaced(tmp_path: Path) -> None:
     ca = certificates.authority(tmp_path / "ca")
-    keys = ("tls.server.certPath", "tls.server.keyPath")
-    shown = dict(zip(keys, certificates.signed(ca, "soon", days=20), strict=True))
-    settings = {**shown, "tls.server.mode": "permissive"}
+    shown = certificates.server_keys(ca, "soon", days=20)
     place = ("certificate", "broker-a:0")
-    with small_cluster(tmp_path, **settings) as (names, broker):
+    with small_cluster(tmp_path, **shown, **{"tls.server.mode": "permissive"}) as (
+        names,
+        broker,
+    ):
         found = seen(names.address)[place]
         assert found.severity == "warning"
         assert "its certificate expires in 19 days, at 20" in found.text

@@ -12,6 +12,7 @@ import pytest
 
 from cometmq.codec.replication import REPORT
 from tests.support import certificates, processes
+from tests.support.accounts import NO_SLAVES
 from tests.support.load import send_all
 from tests.support.members import log_of
 from tests.support.processes import Program, wait_until
@@ -27,13 +28,7 @@ def ca(tmp_path_factory):
 @pytest.fixture
 def master(tmp_path, ca) -> Iterator[Program]:
     """Plain and TLS, so that senders of a test need no certificate; its HA port takes both, too."""
-    cert, key = certificates.signed(ca, "server")
-    settings = {
-        "tls.server.certPath": cert,
-        "tls.server.keyPath": key,
-        "tls.server.mode": "permissive",
-        "haAllowedAddresses": "127.0.0.1",
-    }
+    settings = {**certificates.server_keys(ca), "tls.server.mode": "permissive", **NO_SLAVES}
     with processes.broker(tmp_path / "master", "", settings=settings) as program:
         send_all(
             program.address, "Guarded", [CANARY] * 20_000
@@ -105,12 +100,7 @@ def test_a_slave_tells_nothing_to_a_master_that_it_does_not_trust(tmp_path, ca, 
 
 
 def test_where_tls_is_wanted_a_plain_slave_gets_no_byte(tmp_path, ca):
-    cert, key = certificates.signed(ca, "strict")
-    settings = {
-        "tls.server.certPath": cert,
-        "tls.server.keyPath": key,
-        "haAllowedAddresses": "127.0.0.1",
-    }
+    settings = {**certificates.server_keys(ca, "strict"), **NO_SLAVES}
     with processes.broker(tmp_path / "master", "", settings=settings) as master:
         with socket.create_connection(("127.0.0.1", master.port + 1), timeout=10) as peer:
             peer.sendall(REPORT.pack(0))

@@ -24,7 +24,7 @@ from cometmq import (
 )
 from cometmq.model.errors import CometError
 from tests.support import certificates, frames, processes
-from tests.support.frames import json_frame, read_frame
+from tests.support.frames import connect, json_frame, read_frame
 from tests.support.processes import wait_until
 from tests.support.programs import small_cluster
 from tests.support.request_fields import send_fields
@@ -37,15 +37,11 @@ def ca(tmp_path_factory):
     return certificates.authority(tmp_path_factory.mktemp("certificates"))
 
 
-def server_keys(cert, key, **more):
-    return {"tls.server.certPath": cert, "tls.server.keyPath": key, **more}
-
-
 @pytest.fixture(scope="module")
 def cluster(ca, tmp_path_factory):
     """Both with a certificate, and the broker towards the nameserver."""
     folder = tmp_path_factory.mktemp("encrypted")
-    keys = server_keys(*certificates.signed(ca, "server"))
+    keys = certificates.server_keys(ca)
     towards = {"tls.enable": "true", "tls.client.trustCertPath": ca}
     with small_cluster(folder, of_names=keys, **keys, **towards) as programs:
         yield programs
@@ -57,9 +53,8 @@ def trusting(ca, **more):
 
 def ask(address, context, *, host="127.0.0.1", code=106):
     """One request over TLS, in raw frames."""
-    where, port = address.rsplit(":", 1)
     with (
-        socket.create_connection((where, int(port)), timeout=10) as plain,
+        connect(address, seconds=10) as plain,
         context.wrap_socket(plain, server_hostname=host) as peer,
     ):
         peer.sendall(json_frame(code))
@@ -109,9 +104,8 @@ def test_nothing_on_the_wire_can_be_read(cluster, ca):
         thread = threading.Thread(target=relay, args=(listener, broker.port, seen))
         thread.start()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        where, port = address.rsplit(":", 1)
         with (
-            socket.create_connection((where, int(port)), timeout=10) as plain,
+            connect(address, seconds=10) as plain,
             client_context(ca).wrap_socket(plain, server_hostname="127.0.0.1") as peer,
         ):
             fields = send_fields("TBW102", a="g")
@@ -172,7 +166,7 @@ def test_who_is_not_trusted_is_not_spoken_to(cluster, ca, tmp_path):
 
 
 def test_a_certificate_of_another_host_is_refused(ca, tmp_path):
-    keys = server_keys(*certificates.signed(ca, "elsewhere", host="IP:10.9.9.9"))
+    keys = certificates.server_keys(ca, "elsewhere", host="IP:10.9.9.9")
     with processes.nameserver(tmp_path, **keys) as names:
         check_refused(names.address, ca, "IP address mismatch")
 
@@ -206,14 +200,12 @@ def check_refused(address: str, ca: Path, words: str) -> None:
 
 
 def test_clients_show_certificates_where_they_must_and_a_key_has_its_password(ca, tmp_path):
-    cert, key = certificates.signed(ca, "locked", password="pass-word")
-    keys = server_keys(
-        cert, key, **{
-            "tls.server.keyPassword": "pass-word",
-            "tls.server.need.client.auth": "require",
-            "tls.server.trustCertPath": ca,
-        },
-    )  # fmt: skip
+    keys = {
+        **certificates.server_keys(ca, "locked", password="pass-word"),
+        "tls.server.keyPassword": "pass-word",
+        "tls.server.need.client.auth": "require",
+        "tls.server.trustCertPath": ca,
+    }
     names = processes.nameserver(tmp_path / "names", **keys)
     own = certificates.signed(ca, "client")
     with names:
@@ -231,8 +223,8 @@ def test_clients_show_certificates_where_they_must_and_a_key_has_its_password(ca
 
 
 def test_permissive_takes_both_and_a_new_certificate_is_taken_within_5_s(ca, tmp_path):
-    cert, key = certificates.signed(ca, "changing")
-    keys = server_keys(cert, key, **{"tls.server.mode": "permissive"})
+    keys = {**certificates.server_keys(ca, "changing"), "tls.server.mode": "permissive"}
+    key = keys["tls.server.keyPath"]
     with processes.nameserver(tmp_path, **keys) as names, contextlib.ExitStack() as stack:
         assert frames.ask(names.address, 106)[0]["code"] == 0
         context = client_context(ca)

@@ -45,10 +45,7 @@ def guarded(tmp_path_factory):
     """Servers that ask for rights, on ports that take both plain and TLS."""
     folder = tmp_path_factory.mktemp("guarded")
     ca = certificates.authority(folder)
-    cert, key = certificates.signed(ca, "server")
-    both = {
-        "tls.server.certPath": cert, "tls.server.keyPath": key, "tls.server.mode": "permissive",
-    }  # fmt: skip
+    both = {**certificates.server_keys(ca), "tls.server.mode": "permissive"}
     with guarded_cluster(folder, both=both) as (names, broker):
         yield {"nameserver": names, "broker": broker}
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cometmq.codec.batch import BatchItem, encode_item
 from tests.interop import reference
-from tests.support.frames import json_frame, parts_of, read_frame
+from tests.support.frames import connect, json_frame, parts_of, read_frame
 from tests.support.load import send_frame
 from tests.support.request_fields import send_fields
 
@@ -124,8 +124,7 @@ def main() -> int:
             "-r", "2", "-w", "2", "-a", "+queue.type=BatchCQ",
         )  # fmt: skip
         print(said)
-        host, port = broker.address.rsplit(":", 1)
-        with socket.create_connection((host, int(port)), timeout=30) as peer:
+        with connect(broker.address) as peer:
             expected = {
                 "plain": [send_plain(peer, number) for number in range(300)],
                 "batches": [send_batch(peer, number) for number in range(40)],

@@ -315,10 +315,9 @@ def replication_breaks(world: Watched) -> None:
 
 def broken_settings(world: Watched) -> Mapping[str, object]:
     """A full disk, no permission to write, one topic at most, and a certificate that expires in two days."""
-    cert, key = certificates.signed(certificates.authority(world.folder / "ca"), "server")
     return {
-        "diskSpaceWarningLevelRatio": 1, "brokerPermission": 4, "topicsMax": 1,
-        "tls.server.mode": "permissive", "tls.server.certPath": cert, "tls.server.keyPath": key,
+        "diskSpaceWarningLevelRatio": 1, "brokerPermission": 4, "topicsMax": 1, "tls.server.mode": "permissive",
+        **certificates.server_keys(certificates.authority(world.folder / "ca")),
     }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tests.support.programs import run_program
 
@@ -21,6 +22,12 @@ def authority(folder: Path, name: str = "ca") -> Path:
         "-addext", "keyUsage=critical,keyCertSign",
     )  # fmt: skip
     return cert
+
+
+def server_keys(ca: Path, name: str = "server", **more: Any) -> dict[str, Any]:
+    """The settings of a server that shows a new certificate; `more` goes to `signed`."""
+    cert, key = signed(ca, name, **more)
+    return {"tls.server.certPath": cert, "tls.server.keyPath": key}
 
 
 def signed(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cometmq.codec.record import Record, decode_records
-from tests.support.frames import json_frame, parts_of, read_frame
+from tests.support.frames import connect, json_frame, parts_of, read_frame
 from tests.support.load import send_frame
 from tests.support.request_fields import pull_fields
 
@@ -33,12 +33,6 @@ class Wish:
         if self.level:
             return f"{key}DELAY\1{self.level}\2"
         return f"{key}TIMER_DELAY_MS\1{self.delay_ms}\2"
-
-
-def connect(address: str) -> socket.socket:
-    """A plain connection."""
-    host, port = address.rsplit(":", 1)
-    return socket.create_connection((host, int(port)), timeout=30)
 
 
 def send_wishes(address: str, topic: str, wishes: Sequence[Wish]) -> dict[str, int]:

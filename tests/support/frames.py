@@ -45,6 +45,12 @@ def json_frame(
     return struct.pack(">II", 4 + len(header) + len(body), len(header)) + header + body
 
 
+def connect(address: str, *, seconds: float = 30) -> socket.socket:
+    """A plain connection, whose waits take so long at most."""
+    host, port = address.rsplit(":", 1)
+    return socket.create_connection((host, int(port)), timeout=seconds)
+
+
 def read_frame(peer: socket.socket) -> bytes:
     """The next whole frame.
 
@@ -81,8 +87,7 @@ def ask(
     seconds: float = 10,
 ) -> tuple[dict[str, Any], bytes]:
     """One request on a connection of its own; the answer's header and body."""
-    host, port = address.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout=seconds) as peer:
+    with connect(address, seconds=seconds) as peer:
         peer.sendall(json_frame(code, fields, body))
         _, header, answer = parts_of(read_frame(peer))
     return json.loads(header), answer

@@ -202,8 +202,7 @@ def _start_echo() -> socket.socket:
 
 
 def _connect(address: str) -> socket.socket:
-    host, port = address.rsplit(":", 1)
-    peer = socket.create_connection((host, int(port)), timeout=WAIT_SECONDS_MAX)
+    peer = frames.connect(address, seconds=WAIT_SECONDS_MAX)
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return peer
 

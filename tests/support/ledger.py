@@ -14,7 +14,7 @@ import socket
 import time
 from collections import Counter
 
-from tests.support.frames import ask, parts_of, read_frame
+from tests.support.frames import ask, connect, parts_of, read_frame
 from tests.support.load import read_queue, send_frame
 
 OK = 0
@@ -54,7 +54,7 @@ class Ledger:
             ConnectionError: the broker went away.
         """
         before = self.codes.copy()
-        with self._connect(address) as peer:
+        with connect(address) as peer:
             for _ in range(count):
                 self._send_one(peer)
                 self._take_answer(peer)
@@ -65,7 +65,7 @@ class Ledger:
 
         Returns with requests unanswered; `abandon` takes what still comes.
         """
-        self._peer = self._connect(address)
+        self._peer = connect(address)
         self.flood_on(window=window, until=until)
 
     def flood_on(self, *, window: int, until: int) -> None:
@@ -146,11 +146,6 @@ class Ledger:
         lost = {n for n in of_queue if n >= numbers[0]} - set(numbers)
         assert not lost, f"queue {queue_id}: {len(lost)} newer than the oldest are lost"
         return len(found)
-
-    @staticmethod
-    def _connect(address: str) -> socket.socket:
-        host, port = address.rsplit(":", 1)
-        return socket.create_connection((host, int(port)), timeout=30)
 
     def _send_one(self, peer: socket.socket) -> None:
         number = next(self._numbers)

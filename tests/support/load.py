@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import socket
 import struct
 from collections.abc import Callable, Sequence
 
-from tests.support.frames import json_frame, parts_of, read_frame
+from tests.support.frames import connect, json_frame, parts_of, read_frame
 from tests.support.request_fields import pull_fields, send_fields
 
 SEND_MESSAGE_V2 = 310
@@ -44,9 +43,8 @@ def send_all(
     Raises:
         ConnectionError: the broker went away before all were answered.
     """
-    host, port = address.rsplit(":", 1)
     codes = [-1] * len(bodies)
-    with socket.create_connection((host, int(port)), timeout=30) as peer:
+    with connect(address) as peer:
         sent = answered = 0
         while answered < len(bodies):
             while sent < len(bodies) and sent - answered < window:
@@ -81,9 +79,8 @@ def read_queue(
     address: str, topic: str, queue_id: int, *, start: int = 0
 ) -> list[tuple[int, bytes]]:
     """Queue offset and body of everything in a queue from `start` on, in the order it came."""
-    host, port = address.rsplit(":", 1)
     found: list[tuple[int, bytes]] = []
-    with socket.create_connection((host, int(port)), timeout=30) as peer:
+    with connect(address) as peer:
         while True:
             peer.sendall(pull_frame(topic, queue_id, start + len(found)))
             _, header, body = parts_of(read_frame(peer))
