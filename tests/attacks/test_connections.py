@@ -142,20 +142,23 @@ def test_connections_that_wait_while_the_broker_stands_still_leave_descriptors_t
     """All at once they are accepted in few turns of the loop, in which none that is closed gives its descriptor back."""
     settings = {**LISTENING, "connectionsMax": 10_000, "waitTimeMillsInSendQueue": 60_000}
     made = processes.broker(tmp_path / "broker", nameserver.address, settings=settings)
-    with with_descriptors(made, 600) as broker, contextlib.ExitStack() as idle:
-        with connect(broker.address, seconds=20) as sender:
-            sender.sendall(send_frame(TOPIC, b"x", opaque=1, queue_id=0))
-            assert sender.recv(1000)
-            addresses = [each.address(broker) for each in LISTENERS.values()]
-            with halted(broker):
-                for address in addresses:
-                    idle.enter_context(idle_connections(address, 700))
-                for number in range(100):
-                    sender.sendall(send_frame(f"New{number}", b"x", opaque=number, queue_id=0))
-            answers = b""
-            while answers.count(b'"code":') < 100:
-                answers += sender.recv(1 << 16)
-            assert answers.count(b'"code":0') == 100, answers[-300:]
+    with (
+        with_descriptors(made, 600) as broker,
+        contextlib.ExitStack() as idle,
+        connect(broker.address, seconds=20) as sender,
+    ):
+        sender.sendall(send_frame(TOPIC, b"x", opaque=1, queue_id=0))
+        assert sender.recv(1000)
+        addresses = [each.address(broker) for each in LISTENERS.values()]
+        with halted(broker):
+            for address in addresses:
+                idle.enter_context(idle_connections(address, 700))
+            for number in range(100):
+                sender.sendall(send_frame(f"New{number}", b"x", opaque=number, queue_id=0))
+        answers = b""
+        while answers.count(b'"code":') < 100:
+            answers += sender.recv(1 << 16)
+        assert answers.count(b'"code":0') == 100, answers[-300:]
 
 
 def test_without_a_descriptor_accepting_rests_and_is_back_within_a_second(listening, listener):
