@@ -49,7 +49,6 @@ def do_dashboard(folder: Path, *, seconds: int) -> dict[str, Measured]:
             rows |= {"pages": pages(served), "browsing": browsing(visitor)}
             stay_open(visitor, 1.0, topic=BROWSED)
             rows["hour"] = {"bytes": anonymous_bytes(served.program.pid)}
-            visitor.close()
     return rows
 
 

@@ -161,9 +161,7 @@ def read_pages(system: Running, folder: Path) -> Measured:
     with Served(folder, system.nameserver, "--sample-seconds", "5") as served:
         visitor = Visitor(served).log_in()
         wait_for(visitor, "/", "1 of 1")
-        took = {f"{name}_ms": timed(partial(read, visitor, path)) for name, path in PAGES}
-        visitor.close()
-    return took
+        return {f"{name}_ms": timed(partial(read, visitor, path)) for name, path in PAGES}
 
 
 def read(visitor: Visitor, path: str) -> None:

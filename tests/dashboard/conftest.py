@@ -36,24 +36,15 @@ def served(nameserver: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture(scope="session")
-def _admin(served: Served) -> Iterator[Visitor]:
-    visitor = Visitor(served).log_in()
-    yield visitor
-    visitor.close()
-
-
-@pytest.fixture
-def admin(_admin: Visitor) -> Visitor:
+def admin(served: Served) -> Visitor:
     """Who may change things."""
-    return _admin
+    return Visitor(served).log_in()
 
 
 @pytest.fixture(scope="session")
-def reader(served: Served) -> Iterator[Visitor]:
+def reader(served: Served) -> Visitor:
     """Who reads."""
-    visitor = Visitor(served).log_in(READER, READER_PASSWORD)
-    yield visitor
-    visitor.close()
+    return Visitor(served).log_in(READER, READER_PASSWORD)
 
 
 @pytest.fixture(scope="session")
@@ -63,11 +54,9 @@ def special(nameserver: str) -> Special:
 
 
 @pytest.fixture
-def stranger(served: Served) -> Iterator[Visitor]:
+def stranger(served: Served) -> Visitor:
     """Who is not logged in."""
-    visitor = Visitor(served)
-    yield visitor
-    visitor.close()
+    return Visitor(served)
 
 
 @contextlib.contextmanager

@@ -138,7 +138,6 @@ def test_every_page_is_well_and_leaves_its_picture(browser, served, nameserver, 
     tab.is_well()
     admin = Visitor(served).log_in()
     assert "What browsers reported" not in text_of(admin.get("/audit"))
-    admin.close()
 
 
 def test_a_report_of_a_browser_would_be_seen(browser, served):
@@ -156,7 +155,6 @@ def test_a_report_of_a_browser_would_be_seen(browser, served):
         seconds=10,
         what="a report",
     )
-    admin.close()
     context.close()
 
 

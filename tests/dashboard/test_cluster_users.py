@@ -28,7 +28,6 @@ def test_a_user_of_the_cluster_sees_it_with_his_own_rights(guarded):
     assert "TBW102" in wait_for(visitor, "/topics", "TBW102", all="1")
     assert "read only · cluster" in text_of(visitor.get("/topics"))
     assert ROOT.secret_key not in guarded.program.log.read_text()
-    visitor.close()
 
 
 @pytest.mark.parametrize(
@@ -38,7 +37,6 @@ def test_a_wrong_secret_is_refused(guarded, name, password):
     visitor = Visitor(guarded)
     said = visitor.http.post("/login", data={"name": name, "password": password})
     assert said.status_code == 403
-    visitor.close()
 
 
 def test_a_user_of_the_dashboards_own_is_told_what_it_may_not_ask(guarded):
@@ -46,11 +44,9 @@ def test_a_user_of_the_dashboards_own_is_told_what_it_may_not_ask(guarded):
     said = visitor.get("/topics")
     assert said.status_code == 502
     assert "NO_PERMISSION" in text_of(said)
-    visitor.close()
 
 
 def test_a_cluster_without_access_control_has_no_users(served):
     visitor = Visitor(served)
     said = visitor.http.post("/login", data={"name": "anybody", "password": "anything-goes"})
     assert said.status_code == 403
-    visitor.close()

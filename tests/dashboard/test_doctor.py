@@ -34,7 +34,6 @@ def test_what_the_file_names_is_left_out_and_an_unusable_file_is_said(
         said = text_of(visitor.get("/doctor"))
         assert "Nothing is ignored: ignore list" in said
         assert f"abandoned {GROUP}" in said
-        visitor.close()
     # Its start says at once what is wrong.
     served = Served(tmp_path / "second", nameserver, "--ignore-file", str(ignored))
     with pytest.raises(

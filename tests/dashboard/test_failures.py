@@ -60,7 +60,6 @@ def test_a_broker_that_dies_is_said_with_since_when_and_then_the_nameserver(tmp_
             assert "Traceback" not in said.text
         said = visitor.post("/topics/create", name="nobody-hears")
         assert said.status_code == 502
-        visitor.close()
         assert "Traceback" not in served.program.log.read_text()
 
 
@@ -70,7 +69,6 @@ def test_a_dashboard_starts_without_a_nameserver_and_says_so(tmp_path):
         visitor = Visitor(served).log_in()
         text = wait_for(visitor, "/", "The nameserver has not answered since")
         assert "There are no brokers" in text
-        visitor.close()
 
 
 def test_a_port_that_is_taken_is_said(tmp_path, served):

@@ -143,4 +143,3 @@ def test_a_hostile_name_at_the_login_is_shown_and_audited(nameserver, tmp_path):
         assert said.status_code in (400, 502)
         assert is_quiet(visitor.get("/audit"))
         assert SCRIPT in text_of_escaped(visitor.get("/audit"))
-        visitor.close()

@@ -38,9 +38,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def visitor(nameserver: str, output: Path, tmp_path_factory) -> Iterator[Visitor]:
     with Served(tmp_path_factory.mktemp("jobs"), nameserver, "--jobs", str(output)) as served:
-        made = Visitor(served).log_in(READER, READER_PASSWORD)
-        yield made
-        made.close()
+        yield Visitor(served).log_in(READER, READER_PASSWORD)
 
 
 def test_runs_are_shown_as_their_manifests_say(visitor, output):

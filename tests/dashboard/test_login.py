@@ -49,7 +49,6 @@ def test_the_cookie_is_for_nobody_else(served):
     assert "samesite=strict" in cookie
     assert "path=/" in cookie
     assert len(visitor.http.cookies["cometmq_session"]) >= 43
-    visitor.close()
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,6 @@ def test_logins_that_fail_are_limited(served):
     visitor = Visitor(served)
     visitor.log_in()
     audit = text_of(visitor.get("/audit"))
-    visitor.close()
     line = "guessed 127.0.0.1 log in refused: the name or the password is wrong"
     assert audit.count(line) == 5
     assert "guess-0" not in audit
@@ -147,7 +145,7 @@ def test_the_first_password_is_written_into_no_journal(nameserver, tmp_path):
         wait_until(path.exists, seconds=20, what="the password")
         assert path.stat().st_mode & 0o777 == 0o600
         password = path.read_text().strip()
-        Visitor(served).log_in("admin", password).close()
+        Visitor(served).log_in("admin", password)
         said = log.read_text()
         assert password not in said
         assert "with the password in" in said
@@ -165,14 +163,12 @@ def test_a_stolen_cookie_is_worth_nothing_after_the_logout(served):
     assert thief.get("/topics").headers["location"].startswith("/login")
     assert visitor.http.get("/topics").status_code == 303
     thief.close()
-    visitor.close()
 
 
 def test_a_logout_of_another_site_is_refused(served):
     visitor = Visitor(served).log_in(READER, READER_PASSWORD)
     assert visitor.http.post("/logout", data={"csrf": "x"}).status_code == 403
     assert visitor.http.get("/topics").status_code == 200
-    visitor.close()
 
 
 def test_a_session_ends_with_its_user_and_with_his_password(served):
@@ -187,7 +183,6 @@ def test_a_session_ends_with_its_user_and_with_his_password(served):
 
     UserFile(data).remove("short")
     assert visitor.http.get("/").status_code == 303
-    visitor.close()
 
 
 @pytest.mark.parametrize(
@@ -227,7 +222,6 @@ def test_a_file_of_users_that_is_damaged_lets_nobody_in(nameserver, tmp_path):
         said = visitor.http.post("/login", data={"name": ADMIN, "password": "whatever-it-is"})
         assert said.status_code == 500
         assert "users file cannot be read" in text_of(said)
-        visitor.close()
 
 
 def test_a_form_of_an_old_session_is_not_one_of_the_new(served):
@@ -242,4 +236,3 @@ def test_a_form_of_an_old_session_is_not_one_of_the_new(served):
     assert "nothing was changed" in text_of(said)
     assert "never-made" not in text_of(visitor.get("/groups"))
     assert hidden(said)["csrf"] == visitor.csrf
-    visitor.close()

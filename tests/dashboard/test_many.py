@@ -34,9 +34,7 @@ def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
         ask(broker.port, [group(name) for name in groups])
         ask(broker.port, [at(name, GROUPS - 1 - n) for n, name in enumerate(groups)])
         with Served(folder / "dashboard", names.address) as served:
-            made = Visitor(served).log_in()
-            yield made
-            made.close()
+            yield Visitor(served).log_in()
 
 
 def topic(name: str) -> bytes:

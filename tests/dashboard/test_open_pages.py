@@ -41,7 +41,6 @@ def test_an_hour_of_open_pages_costs_no_more_memory_than_their_first_minutes(
         before = anonymous_bytes(served.program.pid)
         stay_open(visitor, 0.8)
         after = anonymous_bytes(served.program.pid)
-        visitor.close()
     print(
         f"{before / MIB:.1f} MiB after 12 minutes of pages, {after / MIB:.1f} MiB after an hour"
     )

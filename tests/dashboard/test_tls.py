@@ -66,7 +66,6 @@ def test_pages_and_actions_over_tls_from_end_to_end(secure, ca):
         visitor, "/messages", "nobody reads along", by="key", topic="over-tls", key="tls"
     )
     assert "1 message" in found or "nobody reads along" in found
-    visitor.close()
 
 
 def test_who_does_not_trust_the_certificate_gets_no_page(secure):
@@ -113,7 +112,6 @@ def test_a_dashboard_without_tls_is_refused_by_such_a_cluster_and_says_so(encryp
         assert said.status_code == 502
         assert "Traceback" not in said.text
         assert encrypted in text_of(said)
-        visitor.close()
 
 
 def test_a_browser_shows_live_pages_over_tls(secure):

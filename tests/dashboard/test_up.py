@@ -63,5 +63,4 @@ def test_two_brokers_are_shown_as_one_cluster(tmp_path):
         shown = text_of(visitor.get("/brokers"))
         assert shown.count("DefaultCluster") >= 1
         assert all(name in shown for name in ("broker-a", "broker-b"))
-        visitor.close()
         assert program.stop() == 0

@@ -48,11 +48,9 @@ def trusted(
 
 
 @pytest.fixture(scope="module")
-def chief(trusted: Served) -> Iterator[Visitor]:
+def chief(trusted: Served) -> Visitor:
     """An admin of a dashboard that signs as the cluster's Super user."""
-    visitor = Visitor(trusted).log_in()
-    yield visitor
-    visitor.close()
+    return Visitor(trusted).log_in()
 
 
 def create(visitor: Visitor, name: str, **fields: str) -> str:
@@ -181,7 +179,6 @@ def test_a_reader_of_the_dashboard_is_not_told(trusted, path):
     said = reader.get(path)
     assert said.status_code == 403
     assert "are shown to admins" in text_of(said)
-    reader.close()
 
 
 def test_a_user_of_the_cluster_sees_what_brokers_tell_him_and_changes_nothing(trusted):
@@ -192,7 +189,6 @@ def test_a_user_of_the_cluster_sees_what_brokers_tell_him_and_changes_nothing(tr
     assert "root Super enable" in text_of(page)
     assert "/users/new" not in page.text
     assert 'action="/user/' not in visitor.get("/user", name="root").text
-    visitor.close()
 
 
 def test_a_cluster_without_users_says_what_that_means(admin):
@@ -249,16 +245,12 @@ def test_dead_letters_that_a_user_may_not_read_are_unknown_and_the_others_are_sh
     }.items():
         fields = {"resource": resource, "decision": decision, "do_Get": "1"}
         assert chief.post("/user/policy", name="clerk", **fields).status_code == 200
-    visitor = Visitor(trusted).log_in("clerk", SECRET)
-    try:
-        page = visitor.get("/dead")
-        assert page.status_code == 200, text_of(page)
-        said = text_of(page)
-        assert re.search(r" open 1 \d{4}-", said), said
-        assert " secret unknown " in said
-        assert "Incomplete: %DLQ%secret cannot be read: " in said
-    finally:
-        visitor.close()
+    page = Visitor(trusted).log_in("clerk", SECRET).get("/dead")
+    assert page.status_code == 200, text_of(page)
+    said = text_of(page)
+    assert re.search(r" open 1 \d{4}-", said), said
+    assert " secret unknown " in said
+    assert "Incomplete: %DLQ%secret cannot be read: " in said
 
 
 async def change_user(nameserver: str, *, is_made: bool) -> None:
@@ -274,14 +266,11 @@ async def change_user(nameserver: str, *, is_made: bool) -> None:
 def test_a_session_of_the_clusters_user_ends_when_he_is_gone(users_nameserver, trusted, path):
     asyncio.run(change_user(users_nameserver, is_made=True))
     visitor = Visitor(trusted).log_in("leaver", SECRET)
-    try:
-        assert visitor.http.get(path).status_code == 200
-        asyncio.run(change_user(users_nameserver, is_made=False))
-        wait_until(
-            lambda: visitor.http.get(path).headers.get("location", "").startswith("/login"),
-            seconds=20,
-            what="the end of the session",
-        )
-        assert visitor.http.get("/").status_code == 303
-    finally:
-        visitor.close()
+    assert visitor.http.get(path).status_code == 200
+    asyncio.run(change_user(users_nameserver, is_made=False))
+    wait_until(
+        lambda: visitor.http.get(path).headers.get("location", "").startswith("/login"),
+        seconds=20,
+        what="the end of the session",
+    )
+    assert visitor.http.get("/").status_code == 303

@@ -27,9 +27,7 @@ def nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def visitor(nameserver: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
     with Served(tmp_path_factory.mktemp("dashboard"), nameserver) as served:
-        made = Visitor(served).log_in()
-        yield made
-        made.close()
+        yield Visitor(served).log_in()
 
 
 def test_a_message_that_was_taken_back_waits_no_longer(nameserver: str, visitor: Visitor):

@@ -21,7 +21,7 @@ _TAGS = re.compile(r"<(style|script).*?</\1>|<[^>]*>", re.DOTALL)
 
 
 class Served:
-    """A dashboard that runs, as its own process.
+    """A dashboard that runs, as its own process; in the end its visitors leave, too.
 
     Args:
         folder: where its data and its log lie.
@@ -42,6 +42,7 @@ class Served:
         self.folder = folder
         self.scheme = scheme
         self.port = free_port()
+        self.visitors: list[Visitor] = []
         self.program = Program(
             [
                 sys.executable,
@@ -76,6 +77,8 @@ class Served:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for visitor in self.visitors:
+            visitor.http.close()
         self.program.stop()
 
 
@@ -100,6 +103,7 @@ class Visitor:
             base_url=served.url, timeout=20, trust_env=False, verify=trust or True
         )
         self.csrf = ""
+        served.visitors.append(self)
 
     def log_in(self, name: str = ADMIN, password: str | None = None) -> Visitor:
         secret = self.served.password if password is None else password
@@ -120,9 +124,6 @@ class Visitor:
     def _number(self) -> int:
         self.sent = getattr(self, "sent", 0) + 1
         return self.sent
-
-    def close(self) -> None:
-        self.http.close()
 
 
 def hidden(page: httpx.Response) -> Mapping[str, str]:

@@ -27,9 +27,7 @@ def admin(nameserver: str) -> Iterator[Admin]:
 @pytest.fixture
 def visitor(nameserver: str, tmp_path: Path) -> Iterator[Visitor]:
     with Served(tmp_path, nameserver) as served:
-        made = Visitor(served).log_in()
-        yield made
-        made.close()
+        yield Visitor(served).log_in()
 
 
 def test_a_page_marks_messages_of_a_deleted_topic_of_the_same_name_and_links_none(

@@ -43,7 +43,6 @@ def test_every_face_gives_the_lag_that_is_true_or_says_that_it_is_unknown(
         with Served(tmp_path / "dashboard", world.names) as served:
             visitor = Visitor(served).log_in()
             check_healthy(world, visitor)
-            visitor.close()
         world.programs["broker-b"].kill()
         check_without_a_broker(world, tmp_path)
         world.programs["broker-a"].kill()
@@ -161,7 +160,6 @@ def check_a_dashboard_that_starts_now(world: LagWorld, folder: Path) -> None:
         ):
             said = text_of(visitor.get(path, **fields))
             assert "Incomplete: broker-b left the nameserver at" in said, (path, fields)
-        visitor.close()
 
 
 def check_with_a_slave_only(world: LagWorld) -> None:

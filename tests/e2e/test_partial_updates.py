@@ -48,9 +48,7 @@ def admin(nameserver: str) -> Iterator[Admin]:
 @pytest.fixture(scope="module")
 def visitor(nameserver: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
     with Served(tmp_path_factory.mktemp("dashboard"), nameserver) as served:
-        made = Visitor(served).log_in()
-        yield made
-        made.close()
+        yield Visitor(served).log_in()
 
 
 def make(admin: Admin, nameserver: str, name: str) -> dict[str, TopicConfig]:

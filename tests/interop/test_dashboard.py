@@ -56,7 +56,6 @@ def world(java_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> It
         visitor = Visitor(served).log_in()
         wait_for(visitor, "/", "1 of 1")
         yield World(names, topic, group, visitor, folder)
-        visitor.close()
 
 
 def table(page: str) -> list[list[str]]:
@@ -192,7 +191,6 @@ def test_every_other_page_is_there(world):
     assert "broker-a" in text_of(reader.get("/replicas"))
     # Other tests of this cluster leave more groups than a page of the list has.
     wait_for(reader, "/groups", world.group, find=world.group)
-    reader.close()
 
 
 def test_a_cluster_without_users_says_so(world):

@@ -47,7 +47,6 @@ def world(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worl
         chief = Visitor(served).log_in()
         wait_for(chief, "/", "1 of 1")
         yield World(java, served, chief)
-        chief.close()
 
 
 def row_of(listed: str, name: str) -> list[str]:
@@ -112,4 +111,3 @@ def test_who_was_made_by_mqadmin_is_on_the_page_and_may_log_in(world):
         assert said.status_code == status, text_of(said)
     assert "read only · cluster" in text_of(visitor.get("/brokers"))
     assert "no permission" in text_of(visitor.get("/users"))
-    visitor.close()

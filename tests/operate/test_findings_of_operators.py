@@ -262,7 +262,6 @@ def test_8_what_is_switched_off_is_marked_for_readers_too(world: World) -> None:
             assert "The group may not consume" in text_of(reader.get("/group", name="billing"))
             wait_for(reader, "/topics", "mails read only")
         finally:
-            reader.close()
             admin.groups.set("billing", {"consume_enabled": True})
             admin.topics.set(MAILS, {"perm": PERM_READ_WRITE})
 
@@ -540,4 +539,3 @@ def test_2_and_16_a_dead_master_is_visible_and_makes_no_lag_smaller(world: World
         visitor = Visitor(served).log_in()
         page = wait_for(visitor, "/", "Brokers up 2 of 3")
         assert "The broker broker-a (0)" in page
-        visitor.close()

@@ -62,9 +62,7 @@ def command(cluster, group: str, *options: str) -> dict[str, Any]:
 def visitor(cluster, tmp_path) -> Iterator[Visitor]:
     """An admin at a dashboard of the cluster."""
     with Served(tmp_path / "dashboard", cluster.nameserver) as served:
-        made = Visitor(served).log_in()
-        yield made
-        made.close()
+        yield Visitor(served).log_in()
 
 
 def place(letter: StoredMessage) -> str:
