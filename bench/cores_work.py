@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,6 +21,7 @@ from bench.work import WARM_SECONDS, Measured
 from tests.interop import reference
 from tests.support import processes
 from tests.support.processes import Program
+from tests.support.programs import until_killed
 
 NAMES = ("broker-a", "broker-b")
 TURNS = 3
@@ -150,15 +151,13 @@ def compared(name: str, row: str, turns: dict[str, list[Measured]]) -> dict[str,
 def two_brokers(name: str, folder: Path) -> Iterator[tuple[str, Brokers]]:
     """A nameserver and two masters of one cluster, of one make, as processes; in the end all are killed."""
     names = (reference if name == JAVA else processes).nameserver(folder / "nameserver")
-    started: list[Program] = []
-    try:
-        started.append(names.start())
-        for each in NAMES:
-            program = broker_program(name, folder / each, names.address, {"brokerName": each})
-            started.append(program.start())
+    brokers = [
+        broker_program(name, folder / each, names.address, {"brokerName": each})
+        for each in NAMES
+    ]
+    with ExitStack() as stack:
+        for program in (names, *brokers):
+            stack.enter_context(until_killed(program))
         for each in NAMES:
             reference.wait_registered(names.address, each)
-        yield names.address, started[1:]
-    finally:
-        for program in reversed(started):
-            program.kill()
+        yield names.address, brokers

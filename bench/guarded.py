@@ -39,16 +39,9 @@ def guarded(name: str, folder: Path) -> Iterator[Running]:
         program = processes.broker(folder / "broker", names.address, settings=both)
         program.env["PYTHONDONTWRITEBYTECODE"] = ""
     program.own_group = True
-    try:
-        names.start()
-        program.start()
-        reference.wait_registered(names.address)
+    with reference.served(names, program):
         make_loader(program.address)
         yield Running(name, names.address, program, 0.0)
-    finally:
-        for each in (program, names):
-            if each.process is not None:
-                each.kill()
 
 
 def java_broker(

@@ -220,14 +220,11 @@ def group(name: str, folder: Path, role: str) -> Iterator[tuple[Running, Program
     master = member(name, folder / "master", names.address, brokerRole=role)
     slave = member(name, folder / "slave", names.address, brokerRole="SLAVE", brokerId=1)
     try:
-        names.start()
-        master.start()
-        reference.wait_registered(names.address)
-        yield Running(name, names.address, master, 0.0), slave
+        with reference.served(names, master):
+            yield Running(name, names.address, master, 0.0), slave
     finally:
-        for program in (slave, master, names):
-            if program.process is not None:
-                program.kill()
+        if slave.process is not None:
+            slave.kill()
         # Two copies of tens of millions of messages; another group of this round writes as many.
         shutil.rmtree(folder, ignore_errors=True)
 

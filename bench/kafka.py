@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.interop.reference import CACHE, fetched, java
 from tests.support.processes import Program, free_port, write_conf
-from tests.support.programs import run_program
+from tests.support.programs import run_program, until_killed
 
 POMS = Path(__file__).resolve().parent / "poms"
 HEAP = ("-Xms1g", "-Xmx1g")  # Kafka's own start script takes 1 GB.
@@ -49,8 +49,5 @@ def kafka(folder: Path, *, partitions: int, jvm: Sequence[str] = HEAP) -> Iterat
     format_log = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(conf)]
     run_program(*command, *format_log, seconds=120)
     broker = Program([*command, "kafka.Kafka", conf], log=folder / "kafka.log", port=port)
-    broker.start()
-    try:
+    with until_killed(broker):
         yield broker.address
-    finally:
-        broker.kill()

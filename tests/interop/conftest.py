@@ -13,7 +13,7 @@ from cometmq import Producer, ProducerSettings
 from tests.interop import clients, reference
 from tests.interop.ours import new_topic
 from tests.support import processes
-from tests.support.programs import small_cluster, until_killed
+from tests.support.programs import small_cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,11 @@ def java_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A Java nameserver and a Java broker, with the settings of the scenarios."""
     folder = tmp_path_factory.mktemp("java")
     names = reference.nameserver(folder / "nameserver")
-    served = reference.broker(
+    broker = reference.broker(
         folder / "broker", names.address, settings=clients.BROKER_SETTINGS
     )
-    with until_killed(names), until_killed(served):
-        reference.wait_registered(names.address)
-        yield Cluster(names, served, folder)
+    with reference.served(names, broker):
+        yield Cluster(names, broker, folder)
 
 
 @pytest.fixture(params=["our_cluster", "java_cluster"], ids=["ours", "java"], scope="module")

@@ -12,6 +12,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from cometmq import Admin, Message, Producer, ProducerSettings, PullConsumer, SendResult
@@ -20,6 +21,7 @@ from cometmq.model.errors import SendFailed
 from tests.interop import reference
 from tests.support.frames import ask
 from tests.support.processes import Program, broker_port, free_port, wait_until
+from tests.support.programs import until_killed
 
 NAMES = ("n0", "n1", "n2")
 TOPIC = "Ledger"
@@ -134,11 +136,11 @@ def commit_offsets(nameserver: str) -> None:
 
 def stopped_group(folder: Path) -> tuple[Path, list[Sent]]:
     """Fill a group and stop it in order; the store directory of its last leader, and what was sent to its topic."""
-    names = reference.nameserver(folder / "nameserver").start()
+    names = reference.nameserver(folder / "nameserver")
     brokers = members(folder, names.address)
-    try:
-        for broker in brokers:
-            broker.start()
+    with ExitStack() as stack:
+        for program in (names, *brokers):
+            stack.enter_context(until_killed(program))
         sent = fill(names.address, brokers)
         commit_offsets(names.address)
         leader = leader_of(names.address, brokers)
@@ -146,11 +148,6 @@ def stopped_group(folder: Path) -> tuple[Path, list[Sent]]:
             if broker is not leader:
                 broker.stop()
         leader.stop()
-    finally:
-        for broker in brokers:
-            if broker.process is not None:
-                broker.kill()
-        names.kill()
     return folder / NAMES[brokers.index(leader)] / "store", sent
 
 

@@ -114,11 +114,9 @@ def main() -> int:
     """Start the Java programs, send, stop them, keep the store."""
     target = Path(sys.argv[1]).resolve()
     work = target / "work"
-    names = reference.nameserver(work / "nameserver").start()
+    names = reference.nameserver(work / "nameserver")
     broker = reference.broker(work / "broker", names.address, settings=SETTINGS)
-    try:
-        broker.start()
-        reference.wait_registered(names.address)
+    with reference.served(names, broker):
         said = reference.mqadmin(
             work / "admin", names.address, "updateTopic", "-c", "DefaultCluster", "-t", BATCHES,
             "-r", "2", "-w", "2", "-a", "+queue.type=BatchCQ",
@@ -130,9 +128,6 @@ def main() -> int:
                 "batches": [send_batch(peer, number) for number in range(40)],
             }
         broker.end(signal.SIGTERM)
-    finally:
-        broker.kill()
-        names.kill()
     shutil.copytree(work / "broker" / "store", target / "store")
     shutil.rmtree(target / "store" / "compaction")
     (target / "expected.json").write_text(text_of_expected(expected))

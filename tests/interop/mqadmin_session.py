@@ -25,7 +25,6 @@ from tests.interop import reference
 from tests.support import processes
 from tests.support.accounts import NO_SLAVES, tools_file
 from tests.support.auth_users import auth_settings
-from tests.support.processes import broker_port
 
 ADMIN = Credentials("the-admin", "mqadmin-secret")
 RECORD = reference.HERE / "mqadmin" / "java-5.3.3.txt"
@@ -447,22 +446,12 @@ def record() -> None:
     """Start Java's servers, and write down what the commands print."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        own = java_providers(folder)
-        names = reference.nameserver(folder / "nameserver").start()
-        broker = reference.broker(
-            folder / "broker",
-            names.address,
-            port=broker_port(),
-            settings={**broker_settings(), **own},
-        )
-        try:
-            broker.start()
-            reference.wait_registered(names.address)
+        names = reference.nameserver(folder / "nameserver")
+        settings = {**broker_settings(), **java_providers(folder)}
+        broker = reference.broker(folder / "broker", names.address, settings=settings)
+        with reference.served(names, broker):
             time.sleep(20)  # A Java broker has no rates before.
             session = run(folder / "session", names.address, broker.address)
-        finally:
-            broker.kill()
-            names.kill()
     RECORD.parent.mkdir(exist_ok=True)
     RECORD.write_text(written(session))
 

@@ -16,12 +16,12 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.support.frames import ask
 from tests.support.processes import Program, broker_port, free_port, wait_until, write_conf
-from tests.support.programs import run_program
+from tests.support.programs import run_program, until_killed
 
 VERSION = "5.3.3"
 NEWEST = "5.5.0"
@@ -227,6 +227,14 @@ def wait_registered(nameserver_address: str, broker_name: str = "broker-a") -> N
         seconds=60,
         what=f"{broker_name} at its nameserver",
     )
+
+
+@contextlib.contextmanager
+def served(names: Program, broker: Program) -> Iterator[None]:
+    """A nameserver and its broker, of either make, run and know each other; in the end both are killed."""
+    with until_killed(names), until_killed(broker):
+        wait_registered(names.address)
+        yield
 
 
 def route_of(nameserver_address: str, topic: str) -> bytes:

@@ -86,18 +86,13 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     write_accounts(
         folder / "broker/home/conf/plain_acl.yml", account(ADMIN, admin=True), *ACCOUNTS
     )
-    names = reference.nameserver(folder / "nameserver").start()
+    names = reference.nameserver(folder / "nameserver")
     broker = reference.broker(
         folder / "broker", names.address, version="4.9.7", settings={"aclEnable": "true"}
     )
-    try:
-        broker.start()
-        reference.wait_registered(names.address)
+    with reference.served(names, broker):
         make_topics(names.address)
         yield names.address, broker.address
-    finally:
-        broker.kill()
-        names.kill()
 
 
 def make_topics(names: str) -> None:

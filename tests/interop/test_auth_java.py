@@ -37,7 +37,7 @@ from tests.interop.ours import SECONDS, Box, pushed
 from tests.support import certificates
 from tests.support.accounts import tools_file
 from tests.support.command_line import run
-from tests.support.processes import broker_port, wait_until
+from tests.support.processes import wait_until
 from tests.support.programs import small_cluster
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -115,7 +115,6 @@ class Java:
         self.broker = reference.broker(
             folder / "java",
             self.nameserver.address,
-            port=broker_port(),
             settings=keys,
             options=options,
         )
@@ -129,14 +128,8 @@ class Java:
 @pytest.fixture(scope="module")
 def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
     started = Java(tmp_path_factory.mktemp("auth-java"))
-    started.nameserver.start()
-    try:
-        started.broker.start()
-        reference.wait_registered(started.names)
+    with reference.served(started.nameserver, started.broker):
         yield started
-    finally:
-        started.broker.kill()
-        started.nameserver.kill()
 
 
 @pytest.fixture(scope="module")
