@@ -7,7 +7,6 @@ import shutil
 import socket
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -25,6 +24,7 @@ from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, encode_heart
 from cometmq.model.subscription import parse_subscription
 from tests.dashboard.web import Served, Visitor, wait_for
 from tests.support.frames import json_frame
+from tests.support.metrics_page import page
 from tests.support.processes import free_port
 
 TOPICS = (1_000, 10_000)
@@ -111,7 +111,7 @@ def page_of(work: Round, port: int, count: int) -> Measured:
         times, size = [], 0
         for _ in range(SCRAPES):
             began = time.monotonic()
-            size = scrape(port)
+            size = len(page(port))
             times.append((time.monotonic() - began) * 1_000)
             time.sleep(1.5)  # A page is remembered for a second.
         with scraping(port, 2.0):
@@ -136,12 +136,12 @@ def looks_at_many(system: Running, port: int, folder: Path) -> dict[str, Measure
         has_member=False,  # The doctor would wait for one that answers nothing.
     ):
         settle(system)
-        scrape(port)
+        page(port)
         took = []
         for _ in range(SCRAPES):
             time.sleep(1.5)  # A page is remembered for a second.
             before = processor_seconds(system.group)
-            scrape(port)
+            page(port)
             took.append(processor_seconds(system.group) - before)
         commands = {f"{name}_ms": timed(looks_of(system, *words)) for name, words in COMMANDS}
         pages = read_pages(system, folder / "seen")
@@ -201,12 +201,6 @@ def groups_of(
         yield
 
 
-def scrape(port: int) -> int:
-    """Read the page; its bytes."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
-        return len(answer.read())
-
-
 @contextmanager
 def scraping(port: int, seconds: float) -> Iterator[None]:
     """Read the page now and then, in a thread of this process."""
@@ -214,7 +208,7 @@ def scraping(port: int, seconds: float) -> Iterator[None]:
 
     def run() -> None:
         while not is_over.is_set():
-            scrape(port)
+            page(port)
             is_over.wait(seconds)
 
     thread = threading.Thread(target=run, daemon=True)

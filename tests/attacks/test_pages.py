@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import urllib.request
 
 from tests.support import processes
 from tests.support.good_client import GoodClient
 from tests.support.load import send_all
+from tests.support.metrics_page import page
 from tests.support.processes import free_port, wait_until
 
 TOPICS = 500
 VERSION = b" HTTP/1.1\r\nHost: x\r\n"
 ENDLESS = b"GET /metrics" + VERSION + b"X: y\r\n"
-
-
-def scrape(port: int) -> bytes:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
-        page: bytes = answer.read()
-        return page
 
 
 def ask(port: int, request: bytes) -> bytes:
@@ -71,5 +65,5 @@ def test_nobody_at_the_pages_keeps_a_good_client_waiting(tmp_path, nameserver):
                 seconds=60,
                 what="health",
             )
-            assert len(scrape(port)) > TOPICS * 1_000
+            assert len(page(port)) > TOPICS * 1_000
         good.check()

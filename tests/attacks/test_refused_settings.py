@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from tests.attacks.stranger import Stranger
 from tests.support import processes
 from tests.support.load import send_all
+from tests.support.metrics_page import page
 from tests.support.request_fields import topic_fields
 
 CREATE_TOPIC, INVALID_PARAMETER, SLAVE_NOT_AVAILABLE = 17, 29, 11
@@ -89,8 +89,7 @@ def test_what_was_promised_in_silence_is_kept(tmp_path):
     }  # fmt: skip
     with processes.broker(tmp_path, "", settings=settings) as program:
         assert send_all(program.address, "Copied", [b"x"]) == [SLAVE_NOT_AVAILABLE]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
-            assert b"rocketmq_" in page.read()
+        assert "rocketmq_" in page(port)
 
 
 def test_a_nameserver_that_should_speak_tls_does_not_start_in_the_clear(tmp_path):

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
-import urllib.request
 from urllib.error import HTTPError
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from cometmq import Message, Producer
 from tests.support import processes
+from tests.support.metrics_page import page, samples
 from tests.support.processes import free_port, wait_until
-
-
-def read(port: int, path: str) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
-        text: str = answer.read().decode()
-        return text
 
 
 def test_metrics_and_health_of_a_process(tmp_path):
@@ -42,31 +35,28 @@ def test_a_slave_says_whether_it_copies_and_not_that_its_log_takes_messages(tmp_
         processes.broker(tmp_path / "slave", names.address, settings=role),
     ):
         wait_until(
-            lambda: read(port, "/readyz").startswith(f"{said}copies from 127.0.0.1:"),
+            lambda: page(port, "/readyz").startswith(f"{said}copies from 127.0.0.1:"),
             seconds=30, what="a copy",
         )  # fmt: skip
         master.kill()
         wait_until(
-            lambda: read(port, "/readyz").startswith(f"{said}cannot copy from 127.0.0.1:"),
+            lambda: page(port, "/readyz").startswith(f"{said}cannot copy from 127.0.0.1:"),
             seconds=30, what="words of the loss",
         )  # fmt: skip
-        assert "accepts messages" not in read(port, "/readyz")
+        assert "accepts messages" not in page(port, "/readyz")
 
 
 def look_at(port: int, producer: Producer) -> None:
     producer.send_many([Message("Watched", b"x") for _ in range(20)])
-    assert read(port, "/healthz").startswith("ok: broker")
-    assert read(port, "/readyz").startswith("ready: ASYNC_MASTER")
+    assert page(port, "/healthz").startswith("ok: broker")
+    assert page(port, "/readyz").startswith("ready: ASYNC_MASTER")
     stored = {
-        sample.labels["topic"]: sample.value
-        for family in text_string_to_metric_families(read(port, "/metrics"))
-        for sample in family.samples
-        if sample.name == "rocketmq_messages_in_total"
+        labels["topic"]: value for labels, value in samples(port, "rocketmq_messages_in_total")
     }
     assert stored["Watched"] == 20
     with pytest.raises(HTTPError, match="404"):
-        read(port, "/etc/passwd")
+        page(port, "/etc/passwd")
     with socket.create_connection(("127.0.0.1", port), timeout=30) as peer:
         peer.sendall(b"GET /metrics HTTP/1.1\r\n" + b"X: y\r\n" * 2_000)
         assert peer.recv(64).startswith(b"HTTP/1.1 431 ")
-    assert read(port, "/healthz").startswith("ok: broker")
+    assert page(port, "/healthz").startswith("ok: broker")

@@ -11,11 +11,13 @@ import sys
 import time
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from urllib.error import HTTPError
 
 import pytest
 
 from tests.support import processes
 from tests.support.frames import ask, json_frame, parts_of, read_frame
+from tests.support.metrics_page import page
 from tests.support.other_machine import OtherMachine
 from tests.support.processes import wait_until
 from tests.support.programs import run_program
@@ -317,27 +319,19 @@ def test_a_port_that_is_taken_is_named(names):
 
 
 def test_metrics_are_served_where_a_port_is_named(tmp_path):
-    import urllib.request
-
     port = processes.free_port()
     with processes.nameserver(tmp_path, metricsPromExporterPort=port):
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as page:
-            assert b'rocketmq_nameserver_topics{node_type="nameserver"} 0' in page.read()
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=60) as page:
-            assert page.read() == b"alive: 0 brokers are registered\n"
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as page:
-            assert page.read() == b"ready: routes are answered\n"
+        assert 'rocketmq_nameserver_topics{node_type="nameserver"} 0' in page(port)
+        assert page(port, "/healthz") == "alive: 0 brokers are registered\n"
+        assert page(port, "/readyz") == "ready: routes are answered\n"
 
 
 def test_while_it_waits_for_brokers_it_is_not_ready(tmp_path):
-    import urllib.error
-    import urllib.request
-
     port = processes.free_port()
     with processes.nameserver(
         tmp_path, metricsPromExporterPort=port, needWaitForService="true"
     ):
-        with pytest.raises(urllib.error.HTTPError, match="503") as refused:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60)
+        with pytest.raises(HTTPError, match="503") as refused:
+            page(port, "/readyz")
         assert b"more for brokers to register (needWaitForService)" in refused.value.read()
         refused.value.close()

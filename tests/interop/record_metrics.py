@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import timedelta
@@ -30,6 +29,7 @@ from cometmq import (
 from cometmq.model.errors import ClientError
 from cometmq.model.group import GroupConfig
 from tests.interop import clients, reference
+from tests.support.metrics_page import page
 from tests.support.processes import free_port, wait_until
 
 TOPIC, TIMED, GROUP, POPS, GIVES_UP = "Recorded", "RecordedTimed", "readers", "pops", "gives-up"
@@ -111,13 +111,6 @@ def _pop(consumer: SimpleConsumer) -> None:
     consumer.ack(got[:5])
 
 
-def scrape(port: int) -> str:
-    """The text of /metrics."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        text: str = answer.read().decode()
-        return text
-
-
 def record(folder: Path) -> str:
     """Start the reference, do everything, and give its metrics."""
     port = free_port()
@@ -136,7 +129,7 @@ def record(folder: Path) -> str:
             with ExitStack() as stack:
                 # Pops that were not acknowledged come again: revive.
                 everything(names.address, stack, rest_seconds=15)
-                return scrape(port)
+                return page(port)
 
 
 def main() -> int:

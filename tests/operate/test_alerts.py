@@ -41,13 +41,13 @@ from tests.operate.watched import (
     alerts,
     faster,
     other_version,
-    page,
     promtool,
 )
 from tests.support import certificates
 from tests.support.frames import ask
 from tests.support.iofault import Fault
 from tests.support.loop_disk import LoopDisk
+from tests.support.metrics_page import page
 from tests.support.processes import Program, is_known_to, wait_until
 from tests.support.programs import halted
 
@@ -191,7 +191,7 @@ def test_the_rules_are_valid_and_only_their_times_differ_here(tmp_path: Path) ->
 def test_prometheus_finds_the_pages_well_formed(busy: Watched) -> None:
     """Names that are RocketMQ's, and lines of OpenTelemetry's exporter, are not ours to choose."""
     for port in busy.pages.values():
-        found = promtool("check", "metrics", given=page(port)).stderr.decode()
+        found = promtool("check", "metrics", given=page(port).encode()).stderr.decode()
         assert [
             line
             for line in found.splitlines()
@@ -246,7 +246,7 @@ def test_each_query_of_the_board_has_an_answer(busy: Watched) -> None:
 
 
 def test_a_slave_shows_its_own_state_and_nothing_of_its_masters_twice(busy: Watched) -> None:
-    text, of_master = (page(busy.pages[each]).decode() for each in ("slave", "a"))
+    text, of_master = (page(busy.pages[each]) for each in ("slave", "a"))
     for name in (
         "rocketmq_consumer_lag_messages", "cometmq_consumer_offsets", "cometmq_consumer_members",
         "cometmq_dead_letters", "cometmq_oldest_half_message_seconds",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import sys
 import time
-import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,6 @@ from typing import Any
 
 import orjson
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 from typer.main import get_command
 
 from cometmq import (
@@ -45,6 +43,7 @@ from tests.dashboard.web import READER, READER_PASSWORD, Served, Visitor, text_o
 from tests.support import processes
 from tests.support.command_line import completions, run
 from tests.support.lag_world import StuckMembers
+from tests.support.metrics_page import page, samples
 from tests.support.processes import Program, free_port, wait_until
 from tests.support.programs import halted, run_program
 
@@ -85,18 +84,14 @@ class World:
         return {each["group"]: each for each in self.printed("group", "list", status=status)}
 
     def page(self, broker: str, path: str = "/metrics") -> str:
-        address = f"http://127.0.0.1:{self.ports[broker]}{path}"
-        with urllib.request.urlopen(address, timeout=30) as answer:
-            return answer.read().decode()
+        return page(self.ports[broker], path)
 
     def scraped(self, metric: str, *brokers: str) -> dict[str, list[float]]:
         """The values of a metric by group, at these brokers."""
         found: dict[str, list[float]] = defaultdict(list)
         for broker in brokers:
-            for family in text_string_to_metric_families(self.page(broker)):
-                for sample in family.samples:
-                    if sample.name == metric:
-                        found[sample.labels["consumer_group"]].append(sample.value)
+            for labels, value in samples(self.ports[broker], metric):
+                found[labels["consumer_group"]].append(value)
         return found
 
 

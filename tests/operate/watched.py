@@ -146,13 +146,6 @@ def promtool(*words: str | Path, given: bytes = b"") -> subprocess.CompletedProc
     )
 
 
-def page(port: int) -> bytes:
-    """A page of metrics."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        text: bytes = answer.read()
-        return text
-
-
 @dataclass
 class Watched:
     """A cluster with its Prometheus.

@@ -7,7 +7,6 @@ by a heartbeat and pulls of its own (`tests/unit/broker/test_group_positions.py`
 from __future__ import annotations
 
 import threading
-import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
-from prometheus_client.parser import text_string_to_metric_families
 
 from cometmq import (
     Admin,
@@ -32,6 +30,7 @@ from cometmq import (
 from cometmq.admin import GroupConfig
 from tests.support import processes
 from tests.support.command_line import run
+from tests.support.metrics_page import samples
 from tests.support.processes import Program, free_port, wait_until
 
 TOPIC = "orders"
@@ -86,13 +85,8 @@ class LagWorld:
         """The lag of each group as a sum over the pages of these brokers."""
         sums: dict[str, float] = defaultdict(float)
         for broker in brokers:
-            address = f"http://127.0.0.1:{self.pages[broker]}/metrics"
-            with urllib.request.urlopen(address, timeout=30) as answer:
-                text = answer.read().decode()
-            for family in text_string_to_metric_families(text):
-                for sample in family.samples:
-                    if sample.name == "rocketmq_consumer_lag_messages":
-                        sums[sample.labels["consumer_group"]] += sample.value
+            for labels, value in samples(self.pages[broker], "rocketmq_consumer_lag_messages"):
+                sums[labels["consumer_group"]] += value
         return sums
 
 
