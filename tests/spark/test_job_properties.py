@@ -64,7 +64,7 @@ from cometmq.spark.jobs.manifest import FOLDER
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.target import TableFormat
 from tests.interop.reference import QUICK_START
-from tests.spark.test_job_tables import People, people_in
+from tests.spark.test_job_tables import People, newest_rows, people_in
 from tests.support.job_forms import AvroForm, CsvForm, Form, JsonForm, ProtobufForm
 from tests.support.job_worlds import column_names, folder, quoted, read_topic, send
 from tests.support.processes import wait_until
@@ -293,8 +293,7 @@ def messages(world: World, count: int, topic: str = "", keys: int = 5) -> list[M
 
 def content(message: StoredMessage) -> Any:
     """What a copy of a message has of it."""
-    own = {k: v for k, v in message.properties.items() if k[0] == "p" or k in ("KEYS", "TAGS")}
-    return message.message_id, message.body, message.flag, sorted(own.items())
+    return message.message_id, message.body, message.flag, users(message.properties)
 
 
 def compactions(world: World) -> Iterator[Step]:
@@ -310,9 +309,7 @@ def compactions(world: World) -> Iterator[Step]:
             if key := each.properties.get("KEYS"):
                 kept = [*wanted.get(key, []), (each.message_id, each.body)][-keep:]
                 wanted[key] = kept if each.body else []
-        (note,) = report.notes
-        newest = f"{given.to}/{note.removeprefix('the table: ')}"
-        rows = world.spark.read.parquet(read_path(newest)).collect()
+        rows = newest_rows(world.spark, given.to, report)
         found: dict[str, list[Any]] = {}
         for row in sorted(rows, key=lambda each: each.queueOffset):
             found.setdefault(row["keys"], []).append((row.msgId, bytes(row.body)))
@@ -465,14 +462,7 @@ def archives_of_topics(world: World) -> Iterator[Step]:
 def archived(world: World, to: str) -> list[Any]:
     """What an archive has of the topic."""
     rows = world.spark.read.parquet(f"{read_path(to)}/topic={world.topic}").collect()
-    own = (
-        {k: v for k, v in row.properties.items() if k[0] == "p" or k in ("KEYS", "TAGS")}
-        for row in rows
-    )
-    return sorted(
-        (row.msgId, bytes(row.body), row.flag, sorted(each.items()))
-        for row, each in zip(rows, own, strict=True)
-    )
+    return sorted((row.msgId, bytes(row.body), row.flag, users(row.properties)) for row in rows)
 
 
 def stores(world: World) -> Iterator[Step]:

@@ -17,23 +17,18 @@ from typing import Any
 
 import pytest
 
-from cometmq import Admin, Message, Producer
+from cometmq import Admin, Message
 from cometmq.model.errors import SettingsError
 from cometmq.offline.place import read_path
 from cometmq.spark import read_delta
 from cometmq.spark.jobs import cdc, compact, table
 from cometmq.spark.jobs.run import Run
 from tests.spark.test_jobs import place
+from tests.support.job_worlds import NAMES, folder, quoted, send
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SEEDS = range(int(os.environ.get("COMETMQ_JOB_EXAMPLES", "1")))
-# Columns of a message, of `_bad`, of our own work, of our folders' names of before, and such as SQL must quote.
-NAMES = (
-    "id", "body", "reason", "version", "queueId", "is_gone", "newest", "row", "ts", "read", "topic", "storeTimestamp",
-    "a.b", "zip code", "größe", "it's", "`q`",
-)  # fmt: skip
-FOLDERS = ("my warehouse", "größe", "a [1] {b}", "100% #1", "what?*", "version=1")
 
 
 class Killed(OSError):
@@ -58,12 +53,7 @@ def killed_once(monkeypatch: pytest.MonkeyPatch, run: Any, at: int) -> Any:
 
 
 def folder_of(tmp_path: Path, chosen: Random, form: str = "parquet") -> str:
-    folders = [each for each in FOLDERS if form == "parquet" or "[" not in each]
-    return str(tmp_path / chosen.choice(folders) / "table")
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return str(tmp_path / folder(chosen, "[" if form == "delta" else "") / "table")
 
 
 def amount_of(chosen: Random) -> str:
@@ -143,16 +133,11 @@ class People:
         return {key: value for key, (_, value) in self.rows.items() if value is not None}
 
 
-def send(cluster: Any, topic: str, bodies: list[bytes], keys: list[str] | None = None) -> None:
-    """Send bodies in their order, into one queue."""
-    with Admin(cluster.nameserver) as admin:
-        if topic not in admin.topics.list():
-            admin.topics.create(topic, queues=1)
-    with Producer(cluster.nameserver) as producer:
-        named = keys or [""] * len(bodies)
-        producer.send_batch(
-            [Message(topic, body, keys=key) for body, key in zip(bodies, named, strict=True)]
-        )
+def newest_rows(spark: Any, to: str, report: Any) -> list[Any]:
+    """The rows of the table that a run has written into its folder."""
+    (note,) = report.notes
+    newest = f"{to}/{note.removeprefix('the table: ')}"
+    return spark.read.parquet(read_path(newest)).collect()
 
 
 def people_in(spark: Any, given: Any, found: Any, people: People) -> dict[int, Any]:
@@ -160,9 +145,7 @@ def people_in(spark: Any, given: Any, found: Any, people: People) -> dict[int, A
     if given.table_format == "delta":
         rows = read_delta(spark, given.to).collect()
     else:
-        (note,) = found.notes
-        newest = f"{given.to}/{note.removeprefix('the table: ')}"
-        rows = spark.read.parquet(read_path(newest)).collect()
+        rows = newest_rows(spark, given.to, found)
         if read_path(given.to) == given.to:
             seen = spark.read.parquet(given.to).drop("cometmq_version").collect()
             assert sorted(map(str, seen)) == sorted(map(str, rows))
@@ -184,14 +167,14 @@ def test_cdc_is_what_the_changes_say_and_outlives_its_topic(
         schema=narrow, key=key, to=folder_of(tmp_path, chosen, form), table_format=form, batch_rows=20,
         **place(cluster, topic),
     )  # fmt: skip
-    send(cluster, topic, people.bodies(30))
+    send(cluster, [Message(topic, body) for body in people.bodies(30)])
     found = killed_once(monkeypatch, lambda: cdc.run(spark, given), chosen.randrange(2))
     assert people_in(spark, given, found, people) == people.alive
     assert found.counts["bad"] == people.bad
 
     # Another topic, as one whose messages were deleted since, and a column more: another run.
     bad = people.bad
-    send(cluster, f"{topic}-2", people.bodies(15))
+    send(cluster, [Message(f"{topic}-2", body) for body in people.bodies(15)])
     wider = replace(given, topic=f"{topic}-2", schema=f"{narrow}, {quoted(more)} STRING")
     found = cdc.run(spark, wider)
     assert people_in(spark, wider, found, people) == people.alive
@@ -222,23 +205,24 @@ def test_a_table_is_what_the_bodies_say_and_outlives_its_topic(
     )  # fmt: skip
     rows: list[tuple[int, Decimal]] = []
     refused: list[bytes] = []
-    bodies = []
+    messages = []
     for number in range(30):
         is_bad = chosen.random() < 0.3
         amount = chosen.choice(BAD_AMOUNTS) if is_bad else amount_of(chosen)
         body = f"{{{json.dumps(name)}: {number}, {json.dumps(value)}: {amount}}}".encode()
-        bodies.append(body)
+        messages.append(Message(topic, body))
         if is_bad:
             refused.append(body)
         else:
             rows.append((number, Decimal(amount.strip('"'))))
-    send(cluster, topic, bodies)
+    send(cluster, messages)
     killed_once(monkeypatch, lambda: table.run(spark, given), chosen.randrange(2))
     # The same topic, made again, and a run that knows nothing of those before: it appends.
     shutil.rmtree(Path(given.to) / "_jobs")
     with Admin(cluster.nameserver) as admin:
         admin.topics.delete(topic)
-    send(cluster, topic, [f"{{{json.dumps(name)}: 77, {json.dumps(more)}: 5.10}}".encode()])
+    body = f"{{{json.dumps(name)}: 77, {json.dumps(more)}: 5.10}}".encode()
+    send(cluster, [Message(topic, body)])
     wider = replace(given, schema=f"{narrow}, {quoted(more)} STRING")
     table.run(spark, wider)
     read = spark.read.option("mergeSchema", "true").parquet(read_path(given.to)).collect()
@@ -266,13 +250,17 @@ def test_compact_is_what_the_topic_says_and_outlives_it(
         bodies = ["" if chosen.random() < 0.2 else str(first + n) for n in range(count)]
         for key, body in zip(keys, bodies, strict=True):
             wanted[key] = [*wanted.get(key, []), body][-keep:] if body else []
-        send(cluster, topic, [each.encode() for each in bodies], keys)
+        send(
+            cluster,
+            [
+                Message(topic, body.encode(), keys=key)
+                for body, key in zip(bodies, keys, strict=True)
+            ],
+        )
 
     def kept(found: Any) -> dict[str, list[str]]:
-        (note,) = found.notes
-        newest = f"{given.to}/{note.removeprefix('the table: ')}"
-        rows = spark.read.parquet(read_path(newest)).collect()
         by_key: dict[str, list[str]] = {}
+        rows = newest_rows(spark, given.to, found)
         for row in sorted(rows, key=lambda each: each.queueOffset):
             by_key.setdefault(row["keys"], []).append(bytes(row.body).decode())
         return by_key
@@ -314,7 +302,7 @@ def test_a_column_with_a_name_of_ours_is_refused_by_name(spark, tmp_path, job, s
 def test_a_folder_into_which_nothing_can_be_merged_is_refused_by_name(
     spark, cluster, topic, tmp_path
 ):
-    send(cluster, topic, [b""])
+    send(cluster, [Message(topic, b"")])
     to = str(tmp_path / "a [1]")
     given = cdc.CdcOptions(
         schema="id INT", key="id", to=to, table_format="delta", **place(cluster, topic)
