@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from cometmq import PullConsumer
 from cometmq.cli.__main__ import app
@@ -51,10 +51,21 @@ def ledger(source: Path) -> Path:
     return found
 
 
-def run_import(source: Path, to: Path, *more: str) -> Result:
-    return CliRunner().invoke(
-        app, ["store", "import-dledger", str(source), "--to", str(to), *more]
-    )
+def rewrite(source: Path, content: bytes, *, committed: int, start: int = 0) -> None:
+    """Give a group's log this one file, which begins at `start`; entries up to an index are committed."""
+    data = ledger(source) / "data"
+    shutil.rmtree(data)
+    data.mkdir()
+    (data / f"{start:020d}").write_bytes(content.ljust(FILE_SIZE, b"\0"))
+    (ledger(source) / "checkpoint").write_text(f"committedIndex={committed}\n")
+
+
+def run_import(source: Path, to: Path, status: int = 0) -> str:
+    """What the command says, on one line."""
+    command = ["store", "import-dledger", str(source), "--to", str(to)]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == status, done.output
+    return " ".join(done.output.split())
 
 
 def expected() -> list[tuple[bytes, int | None, int | None]]:
@@ -90,9 +101,7 @@ def change(path: Path, at: int, new: bytes) -> None:
 
 
 def test_the_store_has_every_message_at_its_queue_offset(source, tmp_path):
-    done = run_import(source, tmp_path / "new")
-    assert done.exit_code == 0, done.output
-    assert f"{ENTRIES} messages, 4 log files" in done.output
+    assert f"{ENTRIES} messages, 4 log files" in run_import(source, tmp_path / "new")
     records = records_of(tmp_path / "new")
     mine = {
         (each.queue_id, each.queue_offset): each.body for each in records if each.topic == TOPIC
@@ -111,7 +120,7 @@ def test_the_store_has_every_message_at_its_queue_offset(source, tmp_path):
 def test_records_are_copied_but_for_their_physical_offset(source, tmp_path):
     before = [(record.position, record.position) for record, _ in entries_of(source)]
     assert len(before) == ENTRIES
-    assert run_import(source, tmp_path / "new").exit_code == 0
+    run_import(source, tmp_path / "new")
     log = b"".join(path.read_bytes() for path in sorted((tmp_path / "new/commitlog").iterdir()))
     place = 0
     for head, record in entries_of(source):
@@ -127,7 +136,7 @@ def test_records_are_copied_but_for_their_physical_offset(source, tmp_path):
 
 
 def test_queues_and_delays_are_as_java_made_them(source, tmp_path):
-    assert run_import(source, tmp_path / "new").exit_code == 0
+    run_import(source, tmp_path / "new")
     new = tmp_path / "new"
     for path in (source / "consumequeue").glob("*/*/*"):
         made = (new / path.relative_to(source)).read_bytes()
@@ -140,7 +149,7 @@ def test_queues_and_delays_are_as_java_made_them(source, tmp_path):
 
 def test_a_broker_goes_on_where_the_group_stopped(source, tmp_path):
     """Consumers continue at their offsets, and the next message gets the next queue offset."""
-    assert run_import(source, tmp_path / "ours" / "store").exit_code == 0
+    run_import(source, tmp_path / "ours" / "store")
     size = {"mappedFileSizeCommitLog": FILE_SIZE, "mappedFileSizeConsumeQueue": 6_000}
     shape = {"maxHashSlotNum": 1_000, "maxIndexNum": 2_000}
     with (
@@ -167,8 +176,7 @@ def test_deleted_files_at_the_beginning_keep_the_offsets(source, tmp_path):
             6_000, b"\0"
         )
     )
-    done = run_import(source, tmp_path / "new")
-    assert done.exit_code == 0, done.output
+    run_import(source, tmp_path / "new")
     records = records_of(tmp_path / "new")
     assert records[0].physical_offset == 2 * FILE_SIZE
     bodies = {(queue, offset): body for body, queue, offset in expected()}
@@ -183,10 +191,9 @@ def test_deleted_files_at_the_beginning_keep_the_offsets(source, tmp_path):
 
 def test_entries_after_the_committed_index_are_left_out(source, tmp_path):
     (ledger(source) / "checkpoint").write_text("committedIndex=299\nendIndex=365\n")
-    done = run_import(source, tmp_path / "new")
-    assert done.exit_code == 1
-    assert "300 messages" in done.output
-    assert "the 66 entries after it were left out" in " ".join(done.output.split())
+    said = run_import(source, tmp_path / "new", status=1)
+    assert "300 messages" in said
+    assert "the 66 entries after it were left out" in said
     assert len(records_of(tmp_path / "new")) == 300
 
 
@@ -205,12 +212,8 @@ def test_an_entry_without_a_record_is_passed_over(source, tmp_path):
     moved[28:36] = (len(content) + ENTRY_HEAD_SIZE).to_bytes(8)
     head = last._replace(number=10, position=len(content))
     content += encode_entry_head(head) + moved
-    data = ledger(source) / "data"
-    shutil.rmtree(data)
-    data.mkdir()
-    (data / f"{0:020d}").write_bytes(content.ljust(FILE_SIZE, b"\0"))
-    (ledger(source) / "checkpoint").write_text("committedIndex=10\n")
-    assert run_import(source, tmp_path / "new").exit_code == 0
+    rewrite(source, content, committed=10)
+    run_import(source, tmp_path / "new")
     assert len(records_of(tmp_path / "new")) == 10
 
 
@@ -231,27 +234,18 @@ def test_a_crc_of_the_whole_record_moves_with_it(source, tmp_path):
         + bytes(body)
         for n, (at, body) in enumerate([(0, plain), (ENTRY_HEAD_SIZE + len(plain), whole)])
     )
-    data = ledger(source) / "data"
-    shutil.rmtree(data)
-    data.mkdir()
-    (data / f"{0:020d}").write_bytes(content.ljust(FILE_SIZE, b"\0"))
-    (ledger(source) / "checkpoint").write_text("committedIndex=1\n")
-    assert run_import(source, tmp_path / "new").exit_code == 0
+    rewrite(source, content, committed=1)
+    run_import(source, tmp_path / "new")
     log = (tmp_path / "new" / "commitlog" / f"{0:020d}").read_bytes()
     assert is_crc_right(log, len(plain), len(whole)) is True
 
 
 def test_an_ordinary_log_before_that_of_dledger_is_taken_along(source, tmp_path):
     """A broker that became a DLedger broker keeps its old files; DLedger's begin at the next file."""
-    assert run_import(source, tmp_path / "old").exit_code == 0
-    first, *rest = sorted((tmp_path / "old" / "commitlog").iterdir())
+    run_import(source, tmp_path / "old")
+    first = min((tmp_path / "old" / "commitlog").iterdir())
     (source / "commitlog").mkdir(exist_ok=True)
     shutil.copy(first, source / "commitlog")
-    for path in rest:
-        (ledger(source) / "data" / path.name).unlink()
-    data = ledger(source) / "data"
-    shutil.rmtree(data)
-    data.mkdir()
     records = [
         record for record in records_of(tmp_path / "old") if record.physical_offset >= FILE_SIZE
     ]
@@ -263,10 +257,8 @@ def test_an_ordinary_log_before_that_of_dledger_is_taken_along(source, tmp_path)
             encode_entry_head(EntryHead(1, size, index, 1, at, 0, 0, 0, len(body))) + body
         )
         at += size
-    (data / f"{FILE_SIZE:020d}").write_bytes(content.ljust(FILE_SIZE, b"\0"))
-    (ledger(source) / "checkpoint").write_text("committedIndex=19\n")
-    done = run_import(source, tmp_path / "new")
-    assert done.exit_code == 0, done.output
+    rewrite(source, content, committed=19, start=FILE_SIZE)
+    run_import(source, tmp_path / "new")
     kept = records_of(tmp_path / "new")
     assert kept == records_of(tmp_path / "old")[: len(kept)]
     assert len([each for each in kept if each.physical_offset >= FILE_SIZE]) == 20
@@ -275,43 +267,32 @@ def test_an_ordinary_log_before_that_of_dledger_is_taken_along(source, tmp_path)
 # --- what is refused
 
 
-def other_type(source: Path) -> None:
-    change(ledger(source) / "data" / f"{0:020d}", 0, (77).to_bytes(4))
+Harm = Callable[[Path], None]
 
 
-def zeros(source: Path) -> None:
-    data = ledger(source) / "data" / f"{FILE_SIZE:020d}"
-    data.write_bytes(bytes(FILE_SIZE))
+def patched(file: int, at: int, new: bytes) -> Harm:
+    """Other bytes in a log file, which begins at `file`."""
+    return lambda source: change(ledger(source) / "data" / f"{file:020d}", at, new)
 
 
-def damaged_body(source: Path) -> None:
-    change(ledger(source) / "data" / f"{FILE_SIZE:020d}", ENTRY_HEAD_SIZE + 100, b"\xff")
+def without_file(file: int) -> Harm:
+    """A log file is gone."""
+    return lambda source: (ledger(source) / "data" / f"{file:020d}").unlink()
 
 
-def wrong_size(source: Path) -> None:
-    change(ledger(source) / "data" / f"{0:020d}", 4, (1 << 30).to_bytes(4))
+def checkpoint(text: str) -> Harm:
+    """The checkpoint says something else."""
 
+    def harm(source: Path) -> None:
+        (ledger(source) / "checkpoint").write_text(text)
 
-def wrong_position(source: Path) -> None:
-    change(ledger(source) / "data" / f"{0:020d}", 24, (5).to_bytes(8))
+    return harm
 
 
 def other_index(source: Path) -> None:
     data = ledger(source) / "data" / f"{0:020d}"
     size = decode_entry_head(data.read_bytes(), 0).size
     change(data, size + 8, (7).to_bytes(8))
-
-
-def other_record(source: Path) -> None:
-    change(ledger(source) / "data" / f"{0:020d}", ENTRY_HEAD_SIZE + 28, (5).to_bytes(8))
-
-
-def missing_file(source: Path) -> None:
-    (ledger(source) / "data" / f"{FILE_SIZE:020d}").unlink()
-
-
-def last_file_missing(source: Path) -> None:
-    (ledger(source) / "data" / f"{3 * FILE_SIZE:020d}").unlink()
 
 
 def cut_file(source: Path) -> None:
@@ -328,17 +309,9 @@ def no_checkpoint(source: Path) -> None:
     (ledger(source) / "checkpoint").unlink()
 
 
-def damaged_checkpoint(source: Path) -> None:
-    (ledger(source) / "checkpoint").write_text("committedIndex=many")
-
-
 def expired(source: Path) -> None:
-    (ledger(source) / "checkpoint").write_text("committedIndex=3")
-    (ledger(source) / "data" / f"{0:020d}").unlink()
-
-
-def nothing_committed(source: Path) -> None:
-    (ledger(source) / "checkpoint").write_text("committedIndex=-1")
+    checkpoint("committedIndex=3")(source)
+    without_file(0)(source)
 
 
 def data_elsewhere(source: Path) -> None:
@@ -358,64 +331,57 @@ def tables_in_rocksdb(source: Path) -> None:
     (source / "config" / "topics" / "CURRENT").write_text("MANIFEST-000001")
 
 
-@pytest.mark.parametrize(
-    ("harm", "status", "words"),
-    [
-        (other_type, 3, "byte 0: the type of the entry is 77"),
-        (zeros, 3, "byte 0: there is no entry"),
-        (damaged_body, 3, "byte 0: its record is damaged"),
-        (wrong_size, 3, "the entry has 1073741824 bytes"),
-        (wrong_position, 3, "the entry records the position 5"),
-        (other_index, 3, "entry 7 of term 1 follows entry 0"),
-        (other_record, 3, "and the physical offset 5"),
-        (missing_file, 3, "a log file is missing"),
-        (last_file_missing, 3, "the log ends there; entry"),
-        (cut_file, 3, "has 30000 bytes"),
-        (no_file, 3, "has no log file"),
-        (no_checkpoint, 3, "which entries are committed is unknown; start the broker"),
-        (damaged_checkpoint, 3, "committedIndex is 'many', not a number; start the broker"),
-        (expired, 3, "is 92, after the committed index 3"),
-        (nothing_committed, 2, "records no committed entry"),
-        (data_elsewhere, 2, "make data a symbolic link"),
-        (two_members, 2, "has the logs of several members"),
-        (ordinary, 2, "is not the store of a DLedger broker"),
-        (tables_in_rocksdb, 3, "rocksDBConfigToJson"),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_a_bad_directory_is_refused_with_the_reason_and_nothing_is_made(
-    source, tmp_path, harm, status, words
-):
+HARMS: dict[str, tuple[Harm, int, str]] = {
+    "other_type": (patched(0, 0, (77).to_bytes(4)), 3, "byte 0: the type of the entry is 77"),
+    "zeros": (patched(FILE_SIZE, 0, bytes(FILE_SIZE)), 3, "byte 0: there is no entry"),
+    "damaged_body": (patched(FILE_SIZE, ENTRY_HEAD_SIZE + 100, b"\xff"), 3, "byte 0: its record is damaged"),
+    "wrong_size": (patched(0, 4, (1 << 30).to_bytes(4)), 3, "the entry has 1073741824 bytes"),
+    "wrong_position": (patched(0, 24, (5).to_bytes(8)), 3, "the entry records the position 5"),
+    "other_index": (other_index, 3, "entry 7 of term 1 follows entry 0"),
+    "other_record": (patched(0, ENTRY_HEAD_SIZE + 28, (5).to_bytes(8)), 3, "and the physical offset 5"),
+    "missing_file": (without_file(FILE_SIZE), 3, "a log file is missing"),
+    "last_file_missing": (without_file(3 * FILE_SIZE), 3, "the log ends there; entry"),
+    "cut_file": (cut_file, 3, "has 30000 bytes"),
+    "no_file": (no_file, 3, "has no log file"),
+    "no_checkpoint": (no_checkpoint, 3, "which entries are committed is unknown; start the broker"),
+    "damaged_checkpoint": (checkpoint("committedIndex=many"), 3, "committedIndex is 'many', not a number; start the broker"),
+    "expired": (expired, 3, "is 92, after the committed index 3"),
+    "nothing_committed": (checkpoint("committedIndex=-1"), 2, "records no committed entry"),
+    "data_elsewhere": (data_elsewhere, 2, "make data a symbolic link"),
+    "two_members": (two_members, 2, "has the logs of several members"),
+    "ordinary": (ordinary, 2, "is not the store of a DLedger broker"),
+    "tables_in_rocksdb": (tables_in_rocksdb, 3, "rocksDBConfigToJson"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HARMS)
+def test_a_bad_directory_is_refused_with_the_reason_and_nothing_is_made(source, tmp_path, name):
+    harm, status, words = HARMS[name]
     harm(source)
-    done = run_import(source, tmp_path / "new")
-    said = " ".join(done.output.split())
-    assert (done.exit_code, words in said) == (status, True), said
+    said = run_import(source, tmp_path / "new", status)
+    assert words in said
     if status == 3 and harm is not tables_in_rocksdb:
         assert "another member of the group" in said
     assert {each.name for each in tmp_path.iterdir()} == {"java"}
 
 
 def test_dledgers_own_folder_is_recognized(source, tmp_path):
-    done = run_import(ledger(source), tmp_path / "new")
-    assert done.exit_code == 2
-    assert "name the directory that contains it" in " ".join(done.output.split())
+    said = run_import(ledger(source), tmp_path / "new", status=2)
+    assert "name the directory that contains it" in said
 
 
 def test_a_store_in_use_and_a_filled_destination_are_refused(source, tmp_path):
     filled = tmp_path / "filled"
     filled.mkdir()
     (filled / "file").touch()
-    done = run_import(source, filled)
-    assert done.exit_code == 2
-    assert "is not empty" in done.output
+    assert "is not empty" in run_import(source, filled, status=2)
     lock = DirectoryLock(RealDisk(), str(source))
     lock.take()
     try:
-        done = run_import(source, tmp_path / "new")
+        said = run_import(source, tmp_path / "new", status=3)
     finally:
         lock.release()
-    assert done.exit_code == 3
-    assert "stop the broker first" in " ".join(done.output.split())
+    assert "stop the broker first" in said
 
 
 def test_a_broker_refuses_the_directory_and_names_the_command(source):
