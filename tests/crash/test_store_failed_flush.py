@@ -13,6 +13,7 @@ from tests.support.fake_disk import FakeDisk
 from tests.support.store_puts import (
     bodies_of,
     flush,
+    later,
     make_put,
     open_store,
     put,
@@ -40,8 +41,7 @@ def test_waiters_are_told_later_puts_refused_and_no_flush_follows():
     assert told == [Durability.DISK_LATE] * 2
     syncs = disk.calls["fdatasync"]
     for _ in range(5):
-        clock.turn(20)
-        run_jobs(store)
+        later(store, clock, 20)
     assert store.flush_target() is None
     assert bodies_of(store) == [b"flushed"]  # Readers go on; what is not on disk stays unseen.
     store.close()

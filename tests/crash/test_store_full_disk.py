@@ -11,6 +11,7 @@ from tests.support.fake_disk import PAGE, FakeDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import (
     bodies_of,
+    later,
     make_put,
     open_store,
     put,
@@ -46,14 +47,12 @@ def test_senders_are_refused_readers_go_on_and_it_recovers_by_itself(pages):
     assert "disk full" in str(store.refusal)
     assert bodies_of(store) == taken
     for _ in range(3):
-        clock.turn(2)
-        run_jobs(store)
+        later(store, clock)
         with pytest.raises(StoreFull):
             put(store, BODY)
     assert bodies_of(store) == taken
     disk.room = 1 << 20
-    clock.turn(2)
-    run_jobs(store)
+    later(store, clock)
     assert store.refusal is None
     put(store, b"after")
     assert bodies_of(store) == [*taken, b"after"]
@@ -77,8 +76,7 @@ def test_a_refused_file_leaves_nothing_behind():
     with pytest.raises(StoreFull, match="no room for a log file"):
         put(store, b"x")
     assert disk.list_names("/store/commitlog") == []
-    clock.turn(2)
-    run_jobs(store)
+    later(store, clock)
     put(store, b"y")
     assert bodies_of(store) == [b"y"]
 
@@ -100,8 +98,7 @@ def test_no_room_in_the_middle_of_a_batch_stores_nothing_of_it(nth, short):
         assert (queue.next_offset, queue.max_offset) == (1, 1)
     disk.heal()
     disk.write_max = None
-    clock.turn(2)
-    run_jobs(store)
+    later(store, clock)
     put(store, b"after")
     expected = bodies_of(store)
     assert expected[0] == b"before"
@@ -117,8 +114,7 @@ def test_a_batch_that_was_refused_half_way_is_not_found_after_a_restart():
     with pytest.raises(StoreFull):
         store.put_many([make_put(store, body=b"refused%d" % number) for number in range(9)])
     disk.write_max = None
-    clock.turn(2)
-    run_jobs(store)
+    later(store, clock)
     put(store, b"taken00")  # As long as the first that was refused.
     after = open_store(disk=disk.kill(), clock=clock)
     assert bodies_of(after) == [b"before", b"taken00"]
@@ -138,8 +134,7 @@ def test_queue_entries_that_cannot_be_written_are_kept(call, nth):
             put(store, b"refused")
     assert len(bodies_of(store)) == 30
     disk.heal()
-    clock.turn(2)
-    run_jobs(store)
+    later(store, clock)
     assert store.refusal is None
     put(store, b"after")
     store.close()
@@ -157,8 +152,7 @@ def test_a_checkpoint_that_cannot_be_written_stops_nobody():
     store.checkpointed(job)
     assert job.error is not None
     put(store, b"2")
-    clock.turn(20)
-    run_jobs(store)
+    later(store, clock, 20)
     assert disk.exists("/store/checkpoint.cometmq")
     assert bodies_of(open_store(disk=disk.kill())) == [b"1", b"2"]
 

@@ -257,9 +257,7 @@ def test_a_torn_end_behind_a_clock_that_was_set_back_is_no_damage(seed):
     store = open_store(disk=disk, clock=clock)
     clock.ahead_ms = 3_600_000
     put(store, b"flushed")
-    for _ in range(3):
-        clock.turn(11)
-        run_jobs(store)
+    settle(store, clock)
     clock.ahead_ms = 0
     for number in range(8):
         put(store, b"%d" % number * 2_000)

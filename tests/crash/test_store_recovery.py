@@ -20,6 +20,7 @@ from tests.support.hand_clock import HandClock
 from tests.support.store_puts import (
     SMALL,
     bodies_of,
+    later,
     make_put,
     open_store,
     put,
@@ -94,8 +95,7 @@ def test_damage_in_front_of_what_was_on_disk_is_named_and_nothing_is_cut():
     with pytest.raises(StoreReadOnly, match="accepts no messages until"):
         put(store, b"refused")
     assert bodies_of(store) == [b"before"]
-    clock.turn(60)
-    run_jobs(store)
+    later(store, clock, 60)
     store.close()
     assert disk.content(FIRST) == before
     assert disk.exists("/store/abort")
@@ -207,8 +207,7 @@ def test_without_its_log_a_store_is_refused_and_nothing_is_touched(tmp_path: Pat
 
 def test_a_kill_right_after_a_recovery_builds_nothing_again(caplog):
     store, disk, clock = store_with(*[b"%d" % n * 100 for n in range(30)])
-    clock.turn(2)
-    run_jobs(store)
+    later(store, clock)
     disk = disk.power_cut()
     for _ in range(3):
         store = open_store(disk=disk, clock=clock)

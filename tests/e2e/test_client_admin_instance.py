@@ -7,14 +7,13 @@ import asyncio
 from cometmq import AsyncAdmin
 from cometmq.codec.remoting import Command
 from cometmq.connect import ClientInstance
-from cometmq.embedded.pair import AsyncEmbedded
 from cometmq.model.codes import RequestCode
 
 
-async def test_a_refresh_of_routes_closes_no_connection_that_waits_for_an_answer():
-    async with AsyncEmbedded() as cluster, AsyncAdmin(cluster.nameserver) as names:
+async def test_a_refresh_of_routes_closes_no_connection_that_waits_for_an_answer(fresh):
+    async with AsyncAdmin(fresh.nameserver) as names:
         [address] = (await names.brokers.cluster()).brokers["broker-a"].addresses.values()
-        instance = ClientInstance(cluster.nameserver)
+        instance = ClientInstance(fresh.nameserver)
         try:
             for _ in range(2):  # The second time the connection is there.
                 asked = instance.ask(address, Command(RequestCode.GET_BROKER_RUNTIME_INFO))

@@ -52,61 +52,59 @@ def test_names_are_wrapped_as_java_wraps_them(short, long):
     assert namespace_of("") is NO_NAMESPACE
 
 
-async def test_each_namespace_has_topics_and_groups_of_its_own(tmp_path):
-    async with AsyncEmbedded() as cluster:
-        names = cluster.nameserver
-        async with (
-            AsyncProducer(names, settings=SENDING) as shop,
-            AsyncProducer(names) as other,
-        ):
-            await other.send(Message("orders", b"of others"))
-            sent = await shop.send(Message("orders", b"ours"))
-            assert sent.queue.topic == "shop%orders"
-            (queue, *_) = await shop.queues("orders")
-            await shop.send(Message("orders", b"by queue"), queue=queue)
-        got: list[StoredMessage] = []
+async def test_each_namespace_has_topics_and_groups_of_its_own(fresh):
+    names = fresh.nameserver
+    async with (
+        AsyncProducer(names, settings=SENDING) as shop,
+        AsyncProducer(names) as other,
+    ):
+        await other.send(Message("orders", b"of others"))
+        sent = await shop.send(Message("orders", b"ours"))
+        assert sent.queue.topic == "shop%orders"
+        (queue, *_) = await shop.queues("orders")
+        await shop.send(Message("orders", b"by queue"), queue=queue)
+    got: list[StoredMessage] = []
 
-        async def listen(message: StoredMessage) -> bool:
-            got.append(message)
-            return message.reconsume_times > 0 or message.body != b"ours"
+    async def listen(message: StoredMessage) -> bool:
+        got.append(message)
+        return message.reconsume_times > 0 or message.body != b"ours"
+
+    settings = PushSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
+    async with AsyncPushConsumer(
+        names, group="billing", listener=listen, subscriptions=["orders"],
+        settings=settings,
+    ) as consumer:  # fmt: skip
+        assert consumer.group == "shop%billing"
+        # The third is "ours" again, from the retry topic, after 10 s at level 3.
+        await until(lambda: len(got) >= 2, "both messages")
+    assert {message.topic for message in got} == {"orders"}
+    assert {message.body for message in got} == {b"ours", b"by queue"}
+    reading = ConsumerSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
+    async with AsyncPullConsumer(names, group="reads", settings=reading) as reader:
+        reader.subscribe("orders")
+        pulled = await reader.receive(wait_ms=10_000)
+        assert {message.topic for message in pulled} == {"orders"}
+
+
+async def test_a_request_crosses_namespaces_by_the_clusters_reply_topic(fresh):
+    names = fresh.nameserver
+    async with (
+        AsyncProducer(names, settings=SENDING) as asking,
+        AsyncProducer(names, settings=SENDING, group="answers") as answering,
+    ):
+        await asking.send(Message("prices", b"first"))
+
+        async def listen(message: StoredMessage) -> None:
+            if message.body != b"first":
+                await answering.reply(message, b"0.30")
 
         settings = PushSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
         async with AsyncPushConsumer(
-            names, group="billing", listener=listen, subscriptions=["orders"],
+            names, group="shop", listener=listen, subscriptions=["prices"],
             settings=settings,
-        ) as consumer:  # fmt: skip
-            assert consumer.group == "shop%billing"
-            # The third is "ours" again, from the retry topic, after 10 s at level 3.
-            await until(lambda: len(got) >= 2, "both messages")
-        assert {message.topic for message in got} == {"orders"}
-        assert {message.body for message in got} == {b"ours", b"by queue"}
-        reading = ConsumerSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
-        async with AsyncPullConsumer(names, group="reads", settings=reading) as reader:
-            reader.subscribe("orders")
-            pulled = await reader.receive(wait_ms=10_000)
-            assert {message.topic for message in pulled} == {"orders"}
-
-
-async def test_a_request_crosses_namespaces_by_the_clusters_reply_topic():
-    async with AsyncEmbedded() as cluster:
-        names = cluster.nameserver
-        async with (
-            AsyncProducer(names, settings=SENDING) as asking,
-            AsyncProducer(names, settings=SENDING, group="answers") as answering,
-        ):
-            await asking.send(Message("prices", b"first"))
-
-            async def listen(message: StoredMessage) -> None:
-                if message.body != b"first":
-                    await answering.reply(message, b"0.30")
-
-            settings = PushSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
-            async with AsyncPushConsumer(
-                names, group="shop", listener=listen, subscriptions=["prices"],
-                settings=settings,
-            ):  # fmt: skip
-                reply = await asking.request(Message("prices", b"apple"), timeout_ms=20_000)
-            assert reply.body == b"0.30"
+        ):  # fmt: skip
+            reply = await asking.request(Message("prices", b"apple"), timeout_ms=20_000)
+        assert reply.body == b"0.30"
 
 
 def test_the_broker_knows_the_long_names(cometmq):
@@ -118,74 +116,73 @@ def test_the_broker_knows_the_long_names(cometmq):
         assert "orders" not in admin.topics.list()
 
 
-async def test_a_messages_queue_is_a_queue_of_its_consumer_and_commits_go_to_its_own_namespace():
+async def test_a_messages_queue_is_a_queue_of_its_consumer_and_commits_go_to_its_own_namespace(
+    fresh,
+):
     """Another tenant has a topic of the same short name."""
     reading = ConsumerSettings(
         namespace="shop", consume_from=ConsumeFrom.FIRST, auto_commit=False
     )
-    async with AsyncEmbedded() as cluster:
-        names = cluster.nameserver
-        async with (
-            AsyncProducer(names, settings=SENDING) as shop,
-            AsyncProducer(names) as other,
-        ):
-            for number in range(5):
-                await shop.send(Message("orders", b"%d" % number))
-                await other.send(Message("orders", b"of others"))
-        async with AsyncPullConsumer(
-            names, group="g", subscriptions=["orders"], settings=reading
-        ) as reader:
-            got: list[StoredMessage] = []
-            while len(got) < 5:
-                got += await reader.receive(wait_ms=10_000)
-            assert (
-                {m.queue for m in got}
-                <= {*await reader.assignment()}
-                == {*await reader.queues("orders")}
-            )
-            for message in got:
-                await reader.commit(message.queue, message.queue_offset + 1)
-                assert await reader.committed(message.queue) == message.queue_offset + 1
-            assert (
-                sum([await reader.max_offset(queue) for queue in await reader.queues("orders")])
-                == 5
-            )
-            again = await reader.fetch(got[0].queue, got[0].queue_offset, max_count=1)
-            assert [m.body for m in again.messages] == [got[0].body]
-        async with AsyncPullConsumer(names, group="shop%g") as plain:
-            others = [await plain.committed(queue) for queue in await plain.queues("orders")]
-            assert not any(others), others
-        async with AsyncPullConsumer(names, group="g", settings=reading) as reader:
-            await reader.assign([got[0].queue])
-            assert await reader.assignment() == [got[0].queue]
+    names = fresh.nameserver
+    async with (
+        AsyncProducer(names, settings=SENDING) as shop,
+        AsyncProducer(names) as other,
+    ):
+        for number in range(5):
+            await shop.send(Message("orders", b"%d" % number))
+            await other.send(Message("orders", b"of others"))
+    async with AsyncPullConsumer(
+        names, group="g", subscriptions=["orders"], settings=reading
+    ) as reader:
+        got: list[StoredMessage] = []
+        while len(got) < 5:
+            got += await reader.receive(wait_ms=10_000)
+        assert (
+            {m.queue for m in got}
+            <= {*await reader.assignment()}
+            == {*await reader.queues("orders")}
+        )
+        for message in got:
+            await reader.commit(message.queue, message.queue_offset + 1)
+            assert await reader.committed(message.queue) == message.queue_offset + 1
+        assert (
+            sum([await reader.max_offset(queue) for queue in await reader.queues("orders")])
+            == 5
+        )
+        again = await reader.fetch(got[0].queue, got[0].queue_offset, max_count=1)
+        assert [m.body for m in again.messages] == [got[0].body]
+    async with AsyncPullConsumer(names, group="shop%g") as plain:
+        others = [await plain.committed(queue) for queue in await plain.queues("orders")]
+        assert not any(others), others
+    async with AsyncPullConsumer(names, group="g", settings=reading) as reader:
+        await reader.assign([got[0].queue])
+        assert await reader.assignment() == [got[0].queue]
 
 
-async def test_a_simple_consumer_settles_messages_of_its_namespace():
-    async with AsyncEmbedded() as cluster:
-        names = cluster.nameserver
-        async with AsyncProducer(names, settings=SENDING) as shop:
-            await shop.send(Message("orders", b"one"))
-        settings = SimpleSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
-        async with AsyncSimpleConsumer(
-            names, group="g", subscriptions=["orders"], settings=settings
-        ) as consumer:
-            (message,) = await consumer.receive(wait_ms=10_000)
-            message = await consumer.change_invisibility(message, 60_000)
-            await consumer.ack(message)
+async def test_a_simple_consumer_settles_messages_of_its_namespace(fresh):
+    names = fresh.nameserver
+    async with AsyncProducer(names, settings=SENDING) as shop:
+        await shop.send(Message("orders", b"one"))
+    settings = SimpleSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
+    async with AsyncSimpleConsumer(
+        names, group="g", subscriptions=["orders"], settings=settings
+    ) as consumer:
+        (message,) = await consumer.receive(wait_ms=10_000)
+        message = await consumer.change_invisibility(message, 60_000)
+        await consumer.ack(message)
 
 
 @pytest.fixture
-async def tenants() -> AsyncIterator[tuple[str, AsyncAdmin, AsyncAdmin]]:
+async def tenants(fresh: AsyncEmbedded) -> AsyncIterator[tuple[str, AsyncAdmin, AsyncAdmin]]:
     """A cluster, an administrator of `shop` and one of everything; each has made a topic `orders` and a group `g`."""
-    async with AsyncEmbedded() as cluster:
-        names = cluster.nameserver
-        ours = ClientSettings(namespace="shop")
-        async with AsyncAdmin(names, settings=ours) as shop, AsyncAdmin(names) as everything:
-            for admin in (shop, everything):
-                made = await admin.topics.create("orders", queues=1)
-                assert {config.name for config in made.values()} == {"orders"}
-                await admin.groups.create(GroupConfig("g"))
-            yield names, shop, everything
+    names = fresh.nameserver
+    ours = ClientSettings(namespace="shop")
+    async with AsyncAdmin(names, settings=ours) as shop, AsyncAdmin(names) as everything:
+        for admin in (shop, everything):
+            made = await admin.topics.create("orders", queues=1)
+            assert {config.name for config in made.values()} == {"orders"}
+            await admin.groups.create(GroupConfig("g"))
+        yield names, shop, everything
 
 
 async def test_an_admin_of_a_namespace_sees_and_changes_its_own_topics_and_groups_alone(

@@ -146,9 +146,8 @@ def test_a_port_in_use_is_refused_with_what_to_do(tmp_path: Path) -> None:
             pass
 
 
-async def test_the_same_runs_on_a_loop_of_ones_own() -> None:
-    async with AsyncEmbedded() as cluster:
-        assert await send_and_fetch(cluster.nameserver, b"async") == [b"async"]
+async def test_the_same_runs_on_a_loop_of_ones_own(fresh: AsyncEmbedded) -> None:
+    assert await send_and_fetch(fresh.nameserver, b"async") == [b"async"]
 
 
 def test_closing_twice_and_closing_what_never_started_are_allowed() -> None:
@@ -160,8 +159,7 @@ def test_closing_twice_and_closing_what_never_started_are_allowed() -> None:
     cluster.close()
 
 
-async def test_a_second_start_leaves_the_running_pair_alone() -> None:
-    async with AsyncEmbedded() as cluster:
-        with pytest.raises(AssertionError, match="is running already"):
-            await cluster.start()
-        assert await send_and_fetch(cluster.nameserver, b"on") == [b"on"]
+async def test_a_second_start_leaves_the_running_pair_alone(fresh: AsyncEmbedded) -> None:
+    with pytest.raises(AssertionError, match="is running already"):
+        await fresh.start()
+    assert await send_and_fetch(fresh.nameserver, b"on") == [b"on"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -60,14 +59,13 @@ class Listener:
 
 
 @pytest.fixture
-async def names() -> AsyncIterator[str]:
+async def names(fresh: AsyncEmbedded) -> str:
     """A cluster where the group pops the topic."""
-    async with AsyncEmbedded() as cluster:
-        async with AsyncAdmin(cluster.nameserver) as admin:
-            await admin.topics.create(TOPIC, queues=4)
-            await admin.groups.create(GroupConfig(GROUP))
-            await admin.topics.set_request_mode(TOPIC, GROUP, "POP")
-        yield cluster.nameserver
+    async with AsyncAdmin(fresh.nameserver) as admin:
+        await admin.topics.create(TOPIC, queues=4)
+        await admin.groups.create(GroupConfig(GROUP))
+        await admin.topics.set_request_mode(TOPIC, GROUP, "POP")
+    return fresh.nameserver
 
 
 def consumer(names: str, listener, settings: PushSettings = SETTINGS) -> AsyncPushConsumer:

@@ -37,17 +37,11 @@ from tests.support.scripted import TOPIC, nothing
 COUNT = 300
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Embedded]:
-    with Embedded() as mq:
-        yield mq
-
-
 @pytest.fixture
-def queue(served: Embedded, request: pytest.FixtureRequest) -> MessageQueue:
+def queue(cluster: Embedded, request: pytest.FixtureRequest) -> MessageQueue:
     """A queue with COUNT messages: bodies are their offsets, tags alternate."""
     topic = request.node.name[5:60]
-    with Producer(served.nameserver) as producer:
+    with Producer(cluster.nameserver) as producer:
         queue = producer.queues(topic)[0]
         rows = [
             Message(topic, b"%d" % each, tag=("even", "odd")[each % 2], keys=f"k{each}")
@@ -59,8 +53,8 @@ def queue(served: Embedded, request: pytest.FixtureRequest) -> MessageQueue:
 
 
 @pytest.fixture
-def reader(served: Embedded) -> Iterator[QueueReader]:
-    with QueueReader(served.nameserver, group="copies") as reader:
+def reader(cluster: Embedded) -> Iterator[QueueReader]:
+    with QueueReader(cluster.nameserver, group="copies") as reader:
         yield reader
 
 
@@ -91,7 +85,7 @@ def test_the_first_answers_of_many_ranges_come_together_with_errors_in_their_pla
 
 
 def test_one_question_is_about_many_queues_and_an_error_stands_in_its_queues_place(
-    served, reader, queue
+    cluster, reader, queue
 ):
     away = replace(queue, broker_name="nobody")
     found = reader.queues([queue.topic, "NoSuchTopic"])
@@ -109,7 +103,7 @@ def test_one_question_is_about_many_queues_and_an_error_stands_in_its_queues_pla
         assert isinstance(answers[away], BrokerNotFound)
     reader.commit({queue: 77})
     assert reader.committed_offsets([queue]) == {queue: 77}
-    with PullConsumer(served.nameserver, group="copies") as consumer:
+    with PullConsumer(cluster.nameserver, group="copies") as consumer:
         assert consumer.committed(queue) == 77
 
 
@@ -144,12 +138,12 @@ async def test_a_gap_is_said_and_what_lies_behind_it_follows(cluster, count):
     assert later[0].first_given(12) == 20
 
 
-def test_no_pulls_and_pulls_of_no_messages_are_refused(served, reader, queue):
+def test_no_pulls_and_pulls_of_no_messages_are_refused(cluster, reader, queue):
     for counts in ({"depth": 0}, {"max_count": 0}, {"max_count": -1}):
         with pytest.raises(SettingsError, match="it must be at least 1"):
             list(reader.read(queue, 0, 1, **counts))
     with (
-        PullConsumer(served.nameserver) as consumer,
+        PullConsumer(cluster.nameserver) as consumer,
         pytest.raises(SettingsError, match="max_count=0: it must be at least 1"),
     ):
         consumer.fetch(queue, 0, max_count=0)
@@ -170,12 +164,12 @@ def test_the_index_tells_places_unless_there_may_be_more(reader, queue, monkeypa
     assert reader.indexed(queue.topic, "k250") is None
 
 
-def test_topics_have_their_short_names_and_records_the_full_ones(served):
+def test_topics_have_their_short_names_and_records_the_full_ones(cluster):
     settings = ProducerSettings(namespace="shop")
-    with Producer(served.nameserver, settings=settings) as producer:
+    with Producer(cluster.nameserver, settings=settings) as producer:
         sent = producer.send(Message("short", b"x"))
     named = ConsumerSettings(namespace="shop")
-    with QueueReader(served.nameserver, group="copies", settings=named) as reader:
+    with QueueReader(cluster.nameserver, group="copies", settings=named) as reader:
         assert "short" in reader.topics()
         found = reader.queues(["short"])["short"]
         assert isinstance(found, TopicQueues)
@@ -186,12 +180,12 @@ def test_topics_have_their_short_names_and_records_the_full_ones(served):
         assert [each.topic for each in decode_records(pull.body)] == ["shop%short"]
         reader.commit({queue: 1})
         assert reader.committed_offsets([queue]) == {queue: 1}
-    with QueueReader(served.nameserver) as other:
+    with QueueReader(cluster.nameserver) as other:
         assert "short" not in other.topics()
 
 
-def test_who_is_not_running_or_has_no_nameserver_says_so(served, queue):
-    reader = QueueReader(served.nameserver)
+def test_who_is_not_running_or_has_no_nameserver_says_so(cluster, queue):
+    reader = QueueReader(cluster.nameserver)
     with pytest.raises(ClientClosed, match="is not running"):
         reader.max_offsets([queue])
     with pytest.raises(ClientClosed, match="is not running"):

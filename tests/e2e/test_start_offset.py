@@ -127,15 +127,27 @@ async def run_push(
     return got
 
 
+async def away(nameserver: str, settings: PushSettings = LAST) -> None:
+    """The topic has messages; the group begins behind them, and closes before any other comes."""
+    await make_queues(nameserver)
+    await fill(nameserver, QUEUES, "history")
+    assert not await run_push(nameserver, settings, QUEUES, 0)
+
+
+async def comes_back(
+    nameserver: str, sent: set[bytes], settings: PushSettings = LAST, count: int = QUEUES
+) -> None:
+    """The group gets what was sent to so many queues while it was away."""
+    assert await run_push(nameserver, settings, count, len(sent)) == sent
+
+
 @pytest.mark.parametrize("orderly", [False, True])
 async def test_a_group_that_closes_before_its_first_answer_keeps_where_it_began(orderly):
     settings = replace(LAST, orderly=orderly)
     async with AsyncEmbedded(settings=COLD) as cluster:
-        await make_queues(cluster.nameserver)
-        await fill(cluster.nameserver, QUEUES, "history")
-        assert not await run_push(cluster.nameserver, settings, QUEUES, 0)
+        await away(cluster.nameserver, settings)
         sent = await fill(cluster.nameserver, QUEUES, "new")
-        assert await run_push(cluster.nameserver, settings, QUEUES, len(sent)) == sent
+        await comes_back(cluster.nameserver, sent, settings)
 
 
 async def test_a_pull_consumer_that_closes_before_its_first_answer_keeps_where_it_began():
@@ -205,20 +217,19 @@ def test_a_group_that_starts_at_the_time_0_has_all_messages():
     assert came == [b"old", b"new"]
 
 
-async def test_a_place_that_was_sought_is_kept_by_a_consumer_that_closes_at_once():
+async def test_a_place_that_was_sought_is_kept_by_a_consumer_that_closes_at_once(fresh):
     settings = ConsumerSettings(consume_from=ConsumeFrom.FIRST, **QUICK)
     queue = MessageQueue(TOPIC, "broker-a", 0)
-    async with AsyncEmbedded() as cluster:
-        await make_queues(cluster.nameserver, 1)
-        await fill(cluster.nameserver, 1, "old")
-        async with AsyncPullConsumer(
-            cluster.nameserver, group=GROUP, subscriptions=[TOPIC], settings=settings
-        ) as consumer:
-            await until(lambda: is_pulling(consumer._member, 1), "the queue is pulled")
-            consumer._member.pause()
-            await consumer.seek(queue, 1)
-        async with AsyncPullConsumer(cluster.nameserver, group=GROUP) as consumer:
-            assert await consumer.committed(queue) == 1
+    await make_queues(fresh.nameserver, 1)
+    await fill(fresh.nameserver, 1, "old")
+    async with AsyncPullConsumer(
+        fresh.nameserver, group=GROUP, subscriptions=[TOPIC], settings=settings
+    ) as consumer:
+        await until(lambda: is_pulling(consumer._member, 1), "the queue is pulled")
+        consumer._member.pause()
+        await consumer.seek(queue, 1)
+    async with AsyncPullConsumer(fresh.nameserver, group=GROUP) as consumer:
+        assert await consumer.committed(queue) == 1
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -226,22 +237,19 @@ async def test_a_queue_that_was_added_while_the_group_was_away_begins_at_its_fir
     tmp_path: Path, is_restarted: bool
 ):
     async with AsyncEmbedded(tmp_path, settings=COLD) as cluster:
-        await make_queues(cluster.nameserver)
-        await fill(cluster.nameserver, QUEUES, "history")
-        assert not await run_push(cluster.nameserver, LAST, QUEUES, 0)
+        await away(cluster.nameserver)
         if not is_restarted:
-            sent = await _added(cluster.nameserver)
-            assert await run_push(cluster.nameserver, LAST, 2 * QUEUES, len(sent)) == sent
+            await _added(cluster.nameserver)
             return
     async with AsyncEmbedded(tmp_path, settings=COLD) as cluster:
-        sent = await _added(cluster.nameserver)
-        assert await run_push(cluster.nameserver, LAST, 2 * QUEUES, len(sent)) == sent
+        await _added(cluster.nameserver)
 
 
-async def _added(nameserver: str) -> set[bytes]:
-    """Add queues to the topic, and send to all."""
+async def _added(nameserver: str) -> None:
+    """Add queues to the topic, and send to all; the group gets that."""
     await make_queues(nameserver, 2 * QUEUES)
-    return await fill(nameserver, 2 * QUEUES, "away")
+    sent = await fill(nameserver, 2 * QUEUES, "away")
+    await comes_back(nameserver, sent, count=2 * QUEUES)
 
 
 async def test_a_broker_that_was_added_while_the_group_was_away_begins_at_its_first_message(
@@ -253,13 +261,11 @@ async def test_a_broker_that_was_added_while_the_group_was_away_begins_at_its_fi
         tmp_path / "b", names.address, settings={**COLD, "brokerName": "broker-b"}
     )
     with names, first:
-        await make_queues(names.address)
-        await fill(names.address, QUEUES, "history")
-        assert not await run_push(names.address, LAST, QUEUES, 0)
+        await away(names.address)
         with second:
             await make_queues(names.address)
             sent = await fill(names.address, QUEUES, "away", broker="broker-b")
-            assert await run_push(names.address, LAST, 2 * QUEUES, len(sent)) == sent
+            await comes_back(names.address, sent, count=2 * QUEUES)
 
 
 async def test_a_new_group_still_begins_at_the_end_of_each_queue(tmp_path: Path):
@@ -273,7 +279,7 @@ async def test_a_new_group_still_begins_at_the_end_of_each_queue(tmp_path: Path)
                 await producer.send(Message(TOPIC, b"history"), queue=queue)
         assert not await run_push(cluster.nameserver, LAST, QUEUES, 0)
         sent = await fill(cluster.nameserver, QUEUES, "new")
-        assert await run_push(cluster.nameserver, LAST, QUEUES, len(sent)) == sent
+        await comes_back(cluster.nameserver, sent)
 
 
 async def test_a_consumer_that_is_reset_says_so_and_warns_of_no_missing_offset(caplog):

@@ -23,7 +23,7 @@ from tests.golden.test_store_kinds import (
     read_batch,
 )
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import clean, delete_before, queue_of, read_all, run_jobs
+from tests.support.store_puts import clean, delete_before, queue_of, read_all, settle
 
 __all__ = ["directory"]
 
@@ -35,9 +35,7 @@ def cleaned(directory: Path) -> MessageStore:
     store = open_copy(directory)
     clock = store._background._clock
     assert isinstance(clock, HandClock)
-    for _ in range(3):
-        clock.turn(11)
-        run_jobs(store)
+    settle(store, clock)
     clean(store)
     assert store.min_offset == FIRST
     return store

@@ -180,11 +180,16 @@ def bodies_of(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> 
     return [record.body for record in records]
 
 
+def later(store: MessageStore, clock: HandClock, seconds: float = 2) -> None:
+    """So much time has passed, and the broker's threads did what they do."""
+    clock.turn(seconds)
+    run_jobs(store)
+
+
 def settle(store: MessageStore, clock: HandClock) -> None:
     """Everything put so far is flushed and in a checkpoint."""
     for _ in range(3):
-        clock.turn(11)
-        run_jobs(store)
+        later(store, clock, 11)
     assert store.flushed_offset == store.max_offset
 
 
