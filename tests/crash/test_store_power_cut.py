@@ -26,6 +26,7 @@ from tests.support.store_puts import (
     open_store,
     put,
     run_jobs,
+    settle,
 )
 
 SYNC = StoreSettings(
