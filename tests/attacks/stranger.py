@@ -7,7 +7,9 @@ import socket
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
+from cometmq.model.credentials import Credentials
 from cometmq.model.flags import RESPONSE
+from tests.support.auth_users import signed
 from tests.support.frames import json_frame, parts_of, read_frame
 
 
@@ -67,3 +69,13 @@ class Stranger:
         while not (answer := self.read()).is_answer or answer.opaque != opaque:
             pass
         return answer
+
+    def ask_as(
+        self,
+        who: Credentials | None,
+        code: int,
+        fields: Mapping[str, str] | None = None,
+        body: bytes = b"",
+    ) -> Answered:
+        """Send a request as a user signs it, None: unsigned, and wait for its answer."""
+        return self.ask(code, signed(who, code, fields, body), body)

@@ -36,7 +36,7 @@ def broker(tmp_path_factory):
 
 def ask(program, who, code, fields, body=b"") -> Answered:
     with Stranger(program.address) as stranger:
-        return stranger.ask(code, signed(who, code, fields, body), body)
+        return stranger.ask_as(who, code, fields, body)
 
 
 def piped(program, *requests) -> list[Answered]:

@@ -18,7 +18,7 @@ from tests.attacks.test_nameserver import ELSEWHERE, identity, register
 from tests.attacks.test_starts import refused
 from tests.support import certificates, processes
 from tests.support.accounts import ADMIN, CANARY, NO_SLAVES, account, write_accounts
-from tests.support.auth_users import ROOT, auth_settings, signed
+from tests.support.auth_users import ROOT, auth_settings
 from tests.support.processes import Program
 from tests.support.programs import run_program
 from tests.support.request_fields import send_fields
@@ -84,7 +84,7 @@ def test_a_certificate_that_clients_must_show_is_a_proof_and_one_that_they_may_s
         body = f"{CANARY} payment".encode()
         with Stranger(broker.address) as sender:
             sender.socket = known.wrap_socket(sender.socket)
-            assert sender.ask(310, signed(ROOT, 310, SEND, body), body).code == 0
+            assert sender.ask_as(ROOT, 310, SEND, body).code == 0
         with registered_as_slave(broker, nameserver, "certified"):
             for context in (None, unknown, known):
                 assert bool(greeting(broker, context)) == (context is known)
@@ -119,7 +119,7 @@ def copied_by_a_registered_stranger(
     """What the HA port gives to an address that has registered as a slave of the broker's group."""
     body = f"{CANARY} payment".encode()
     with Stranger(broker.address) as sender:
-        assert sender.ask(310, signed(who, 310, SEND, body), body).code == 0
+        assert sender.ask_as(who, 310, SEND, body).code == 0
     got = b""
     with registered_as_slave(broker, names, name):
         for words in (REPORT.pack(0), REPORT.pack(0) * 2):

@@ -8,18 +8,18 @@ from __future__ import annotations
 import json
 import random
 import stat
+from functools import partial
 
 import pytest
 
 from cometmq import Credentials
 from cometmq.broker import requests as broker_requests
-from cometmq.codec.remoting import Command
-from cometmq.codec.signer import Signer
 from cometmq.model.codes import ResponseCode
 from cometmq.nameserver import requests as nameserver_requests
 from tests.attacks.stranger import Stranger
 from tests.fuzz.fitting import BROKER, NAMESERVER, FittingRequests
 from tests.support.accounts import ADMIN, CANARY, account, guarded_cluster
+from tests.support.auth_users import signed
 from tests.support.frames import json_frame
 
 ORDINARY = Credentials("ordinary-user", f"{CANARY}-ordinary")
@@ -35,14 +35,6 @@ def cluster(tmp_path_factory):
     own = account(ORDINARY, topicPerms=["mine=PUB|SUB"], groupPerms=["mine=SUB"])
     with guarded_cluster(folder, own) as (names, broker):
         yield names, broker, folder
-
-
-def asking(stranger, who):
-    def ask(code, fields=None, body=b""):
-        signed = Signer(who).signed(Command(int(code), fields=fields or {}, body=body))
-        return stranger.ask(int(code), signed.fields, body)
-
-    return ask
 
 
 def files_of(folder):
@@ -74,7 +66,7 @@ def test_s1_no_setting_of_a_broker_reaches_a_shell_or_a_path(cluster):
         "adminWithoutTls",
     ]
     with Stranger(broker.address) as stranger:
-        ask = asking(stranger, ADMIN)
+        ask = partial(stranger.ask_as, ADMIN)
         for key in keys:
             for value in HOSTILE:
                 text = "".join(f"\\u{ord(sign):04x}" for sign in value if ord(sign) < 1 << 16)
@@ -84,7 +76,7 @@ def test_s1_no_setting_of_a_broker_reaches_a_shell_or_a_path(cluster):
                     ResponseCode.INVALID_PARAMETER,
                 }
         assert (
-            asking(stranger, ORDINARY)(25, body=b"brokerPermission=4\n").code
+            partial(stranger.ask_as, ORDINARY)(25, body=b"brokerPermission=4\n").code
             == ResponseCode.NO_PERMISSION
         )
     assert files_of(folder) == before
@@ -94,7 +86,7 @@ def test_s2_no_setting_of_a_nameserver_writes_a_file(cluster):
     names, _, folder = cluster
     before = files_of(folder)
     with Stranger(names.address) as stranger:
-        ask = asking(stranger, ADMIN)
+        ask = partial(stranger.ask_as, ADMIN)
         for key in (
             "configStorePath",
             "configStorePathName",
@@ -117,7 +109,7 @@ def test_s3_no_answer_of_any_code_holds_a_secret(cluster, who):
         (names, nameserver_requests.RULES, NAMESERVER),
     ):
         with Stranger(program.address) as stranger:
-            ask = asking(stranger, who)
+            ask = partial(stranger.ask_as, who)
             for code in (*(int(rule.code) for rule in rules), 54):
                 if code in {
                     15,
@@ -154,7 +146,7 @@ def test_s7_hostile_names_of_users_and_files_reach_no_path(cluster):
     _, broker, folder = cluster
     before = {path for path in files_of(folder) if "plain_acl" not in path}
     with Stranger(broker.address) as stranger:
-        ask = asking(stranger, ADMIN)
+        ask = partial(stranger.ask_as, ADMIN)
         for value in HOSTILE:
             name = value.replace("\0", "0")
             assert (
@@ -193,11 +185,7 @@ def test_s12_errors_tell_nothing_of_our_insides(cluster):
                     isinstance(text, str) for text in fields.values()
                 ):
                     try:
-                        fields = (
-                            Signer(ADMIN)
-                            .signed(Command(header["code"], fields=fields, body=body))
-                            .fields
-                        )
+                        fields = signed(ADMIN, header["code"], fields, body)
                     except Exception:
                         continue
                 stranger.socket.sendall(json_frame(header["code"], fields, body, opaque=opaque))
@@ -219,18 +207,14 @@ def test_s13_files_of_secrets_are_their_owners_and_no_default_account_works(clus
             ("admin", "admin"),
             ("rocketmq", "1234567"),
         ):
-            assert (
-                asking(stranger, Credentials(name, secret))(26).code
-                == ResponseCode.NO_PERMISSION
-            )
+            answer = stranger.ask_as(Credentials(name, secret), 26)
+            assert answer.code == ResponseCode.NO_PERMISSION
 
 
 def test_s15_a_signature_fits_no_other_request_of_other_values(cluster):
     """What is signed has neither code nor separators, as in RocketMQ: it fits requests with the same text, and no other."""
     _, broker, _ = cluster
-    fields = (
-        Signer(ORDINARY).signed(Command(30, fields={"topic": "mine", "queueId": "0"})).fields
-    )
+    fields = signed(ORDINARY, 30, {"topic": "mine", "queueId": "0"})
     with Stranger(broker.address) as stranger:
         assert stranger.ask(30, fields).code != ResponseCode.NO_PERMISSION
         for changed in (

@@ -20,13 +20,12 @@ import pytest
 
 from cometmq import Credentials, Message, Producer, ProducerSettings
 from cometmq.access.login_failures import FAILURES_MAX
-from cometmq.codec.remoting import Command
-from cometmq.codec.signer import Signer
 from cometmq.model.codes import ResponseCode
 from tests.attacks.stranger import Stranger
 from tests.dashboard.web import Served
 from tests.support import processes
 from tests.support.accounts import ADMIN, CANARY, account, guarded_cluster
+from tests.support.auth_users import signed
 from tests.support.command_line import COMETMQ
 from tests.support.frames import json_frame, parts_of, read_frame
 from tests.support.good_client import GoodClient
@@ -57,10 +56,9 @@ def ask_of_secrets(address: str) -> None:
     with Stranger(address) as stranger:
         for who in (ORDINARY, wrong, ADMIN):
             for code in (25, 26, RUNTIME, 54):
-                fields = Signer(who).signed(Command(code, body=b"noSuchKey=1\n")).fields
-                assert CANARY not in stranger.ask(code, fields, b"noSuchKey=1\n").remark
+                assert CANARY not in stranger.ask_as(who, code, body=b"noSuchKey=1\n").remark
         changed = {"accessKey": "another-user", "secretKey": f"{CANARY}-another"}
-        made = stranger.ask(50, Signer(ADMIN).signed(Command(50, fields=changed)).fields)
+        made = stranger.ask_as(ADMIN, 50, changed)
         assert made.code == ResponseCode.SUCCESS
 
 
@@ -124,10 +122,8 @@ def test_s9_who_guesses_a_name_and_not_its_secret_sends_no_large_frames_for_long
         OtherMachine() as other,
         guarded_cluster(tmp_path, both={"bindAddress": "0.0.0.0"}) as (names, _),
     ):
-        wrong = Signer(Credentials(ADMIN.access_key, "not-the-secret")).signed(
-            Command(BROKER_LIST, body=bytes(100_000))
-        )
-        frame = json_frame(BROKER_LIST, wrong.fields, wrong.body)
+        wrong, body = Credentials(ADMIN.access_key, "not-the-secret"), bytes(100_000)
+        frame = json_frame(BROKER_LIST, signed(wrong, BROKER_LIST, body=body), body)
 
         def remark(begin: bytes) -> str:
             with other.call(

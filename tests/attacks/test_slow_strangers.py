@@ -10,12 +10,11 @@ import time
 import pytest
 
 from cometmq import Credentials
-from cometmq.codec.remoting import Command
-from cometmq.codec.signer import Signer
 from tests.attacks.listeners import LISTENERS, LISTENING
 from tests.attacks.stranger import Stranger
 from tests.support import processes
 from tests.support.accounts import ADMIN, CANARY, account, guarded_cluster
+from tests.support.auth_users import signed
 from tests.support.frames import json_frame
 from tests.support.good_client import GoodClient
 from tests.support.memory import MIB, MemoryWatch
@@ -115,8 +114,8 @@ def test_before_somebody_has_signed_no_large_frame_is_kept(guarded, at):
 def test_a_large_frame_of_a_user_is_taken_also_as_his_first(guarded, at):
     """A producer's first request may be a large message, and a broker's a large registration."""
     fields, body = {"topic": "Large", "queueId": "0"}, bytes(3 << 20)
-    signed = Signer(ADMIN).signed(Command(30, fields=fields, body=body)).fields
+    fields = signed(ADMIN, 30, fields, body)
     with Stranger(guarded[at].address) as peer:
-        answer = peer.ask(30 if at else 105, signed, body)
+        answer = peer.ask(30 if at else 105, fields, body)
         assert answer.code not in (SYSTEM_ERROR, NO_PERMISSION), answer
         assert "unreadable" not in answer.remark

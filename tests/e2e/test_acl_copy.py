@@ -7,8 +7,6 @@ import json
 import pytest
 
 from cometmq import Credentials
-from cometmq.codec.remoting import Command
-from cometmq.codec.signer import Signer
 from tests.attacks.stranger import Stranger
 from tests.support import processes
 from tests.support.accounts import CANARY, NO_SLAVES
@@ -36,8 +34,7 @@ def two(tmp_path_factory):
 
 def ask(address, who, code, fields=None, body=b""):
     with Stranger(address) as peer:
-        signed = Signer(who).signed(Command(code, fields=fields or {}, body=body))
-        return peer.ask(code, signed.fields, body)
+        return peer.ask_as(who, code, fields, body)
 
 
 def run(*words):

@@ -7,8 +7,6 @@ import json
 import pytest
 
 from cometmq import Credentials, Message, Producer, ProducerSettings
-from cometmq.codec.remoting import Command
-from cometmq.codec.signer import Signer
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CometError
 from tests.attacks.stranger import Stranger
@@ -43,8 +41,7 @@ def ask(cluster):
 
         def ask(who, code, body=None, **fields):
             content = b"" if body is None else json.dumps(body).encode()
-            command = Command(code, fields=fields, body=content)
-            return asked.ask(code, Signer(who).signed(command).fields, content)
+            return asked.ask_as(who, code, fields, content)
 
         yield ask
 
@@ -85,8 +82,7 @@ def test_a_policy_for_a_cluster_applies_at_a_nameserver_of_that_cluster(cluster)
         for name, expected in (("boss", OK), ("stranger", NO)):
             who = Credentials(name, f"{CANARY}-{name}")
             for code in (106, 319):
-                command = Command(code)
-                assert asked.ask(code, Signer(who).signed(command).fields).code == expected
+                assert asked.ask_as(who, code).code == expected
     [said] = [
         line
         for line in names.log.read_text().splitlines()
@@ -173,17 +169,15 @@ def test_a_broker_that_comes_back_knows_its_users_and_nothing_told_a_password(cl
     broker.stop()
     broker.start()
     with Stranger(broker.address) as asked:
-        fields = Signer(ROOT).signed(Command(3004, fields={"username": "kept"})).fields
-        assert asked.ask(3004, fields).code == OK
-        fields = Signer(ROOT).signed(Command(26)).fields
-        assert CANARY.encode() not in asked.ask(26, fields).body
+        assert asked.ask_as(ROOT, 3004, {"username": "kept"}).code == OK
+        assert CANARY.encode() not in asked.ask_as(ROOT, 26).body
     for program in (names, broker):
         assert CANARY not in program.log.read_text()
     saved = folder / "broker" / "store" / "config" / "auth.json"
     assert saved.stat().st_mode & 0o777 == 0o600
     # The broker is in the nameserver's routes: it has signed there.
     with Stranger(names.address) as asked:
-        found = asked.ask(106, Signer(ROOT).signed(Command(106)).fields)
+        found = asked.ask_as(ROOT, 106)
     assert broker.address.encode() in found.body
 
 
@@ -201,15 +195,8 @@ def test_accounts_of_acl_1_become_users_once(tmp_path):
     }  # fmt: skip
     with processes.broker(tmp_path / "broker", "", settings=settings) as broker:
         with Stranger(broker.address) as asked:
-            fields = (
-                Signer(ADMIN)
-                .signed(Command(3009, fields={"subject": "User:sender-one"}))
-                .fields
-            )
-            policies = {
-                each["policyType"]: each
-                for each in json.loads(asked.ask(3009, fields).body)["policies"]
-            }
+            found = asked.ask_as(ADMIN, 3009, {"subject": "User:sender-one"})
+        policies = {each["policyType"]: each for each in json.loads(found.body)["policies"]}
         custom = {each["resource"]: each for each in policies["Custom"]["entries"]}
         assert custom["Topic:mine"]["actions"] == ["Pub", "Sub"]
         assert custom["Topic:theirs"]["decision"] == "Deny"

@@ -18,8 +18,6 @@ from cometmq import (
     PullConsumer,
 )
 from cometmq.broker import requests as broker_requests
-from cometmq.codec.remoting import Command
-from cometmq.codec.signer import Signer
 from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.errors import BrokerRefused, CometError
 from cometmq.nameserver import requests as nameserver_requests
@@ -32,6 +30,7 @@ from tests.support.accounts import (
     guarded_cluster,
     write_accounts,
 )
+from tests.support.auth_users import signed
 from tests.support.frames import json_frame
 from tests.support.processes import wait_until
 from tests.support.request_fields import send_fields
@@ -102,9 +101,8 @@ def test_no_code_is_answered_to_strangers_by_real_servers(cluster):
                 assert answer.code == ResponseCode.NO_PERMISSION, request_name(rule.code)
                 assert "has no access key" in answer.remark
                 assert CANARY not in answer.remark
-                wrong = Signer(Credentials(ADMIN.access_key, "wrong-secret"))
-                signed = wrong.signed(Command(int(rule.code), fields=fields)).fields
-                answer = stranger.ask(rule.code, signed)
+                wrong = Credentials(ADMIN.access_key, "wrong-secret")
+                answer = stranger.ask_as(wrong, rule.code, fields)
                 assert answer.code == ResponseCode.NO_PERMISSION, request_name(rule.code)
         assert CANARY not in program.log.read_text()
         assert CANARY.encode() not in Path(f"/proc/{program.pid}/cmdline").read_bytes()
@@ -116,8 +114,7 @@ def test_no_answer_to_an_admin_holds_a_secret(cluster):
     for program, codes in ((broker, (26, 28, 21, 52)), (names, (319,))):
         with Stranger(program.address) as asked:
             for code in codes:
-                fields = Signer(ADMIN).signed(Command(code)).fields
-                answer = asked.ask(code, fields)
+                answer = asked.ask_as(ADMIN, code)
                 assert answer.code == ResponseCode.SUCCESS
                 assert CANARY.encode() not in answer.body
                 assert CANARY not in str(answer.fields)
@@ -134,19 +131,8 @@ def test_the_straight_way_of_sends_does_not_go_round_the_gate(cluster):
     frames, expected = [], []
     for number in range(300):
         body = b"body %d" % number
-        signers = {
-            0: Signer(ALICE),
-            1: None,
-            2: Signer(BOB),
-            3: Signer(Credentials(ALICE.access_key, "wrong1")),
-        }
-        signer = signers[number % 4]
-        fields = (
-            plain
-            if signer is None
-            else signer.signed(Command(310, fields=plain, body=body)).fields
-        )
-        frames.append(json_frame(310, fields, body, opaque=number))
+        signer = (ALICE, None, BOB, Credentials(ALICE.access_key, "wrong1"))[number % 4]
+        frames.append(json_frame(310, signed(signer, 310, plain, body), body, opaque=number))
         expected.append(ResponseCode.SUCCESS if number % 4 == 0 else ResponseCode.NO_PERMISSION)
     with Stranger(broker.address) as mixed:
         mixed.socket.sendall(b"".join(frames))
@@ -161,13 +147,10 @@ def test_a_file_that_changes_is_in_force_within_a_second(cluster):
     path = folder / "broker" / "plain_acl.yml"
     before = path.read_text()
     carol = Credentials("carol-is-new", f"{CANARY}-carol")
-    fields = (
-        Signer(carol).signed(Command(30, fields={"topic": "orders", "queueId": "0"})).fields
-    )
 
     def code():
         with Stranger(broker.address) as asked:
-            return asked.ask(30, fields).code
+            return asked.ask_as(carol, 30, {"topic": "orders", "queueId": "0"}).code
 
     assert code() == ResponseCode.NO_PERMISSION
     write_accounts(path, account(ADMIN, admin=True), account(carol, topicPerms=["orders=SUB"]))
@@ -188,7 +171,7 @@ def test_an_admin_changes_accounts_over_the_wire(cluster):
 
     def ask(who, code, **fields):
         with Stranger(broker.address) as asked:
-            return asked.ask(code, Signer(who).signed(Command(code, fields=fields)).fields)
+            return asked.ask_as(who, code, fields)
 
     wanted = {
         "accessKey": dave.access_key,

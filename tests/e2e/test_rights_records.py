@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from cometmq import Admin, ClientSettings, Credentials, Message, Producer, ProducerSettings
-from cometmq.codec.remoting import Command
-from cometmq.codec.signer import Signer
 from cometmq.model.codes import ResponseCode
 from tests.attacks.stranger import Stranger
 from tests.support import request_fields
@@ -46,7 +44,7 @@ def test_a_record_of_another_topic_is_not_shown_or_given_back(cluster):
     with Stranger(broker.address) as eve:
 
         def ask(code, **fields):
-            return eve.ask(code, Signer(EVE).signed(Command(code, fields=fields)).fields)
+            return eve.ask_as(EVE, code, fields)
 
         assert b"mine" in ask(33, offset=offset(mine), topic="mine").body
         hidden = ask(33, offset=offset(secret), topic="mine")
@@ -74,12 +72,7 @@ def test_a_transaction_of_another_topic_is_not_ended(cluster):
     marks = "TRAN_MSG\x01true\x02PGROUP\x01halves\x02UNIQ_KEY\x01" + "A" * 32 + "\x02"
     half = request_fields.send_fields("secret", 0, marks, a="halves", f=4, n="broker-a")
     with Stranger(broker.address) as asked:
-
-        def ask(who, code, fields, body=b""):
-            return asked.ask(
-                code, Signer(who).signed(Command(code, fields=fields, body=body)).fields, body
-            )
-
+        ask = asked.ask_as
         sent = ask(ADMIN, 310, half, b"half")
         assert sent.code == ResponseCode.SUCCESS
         end = {
@@ -125,12 +118,7 @@ def test_messages_of_a_denied_topic_were_read_where_they_wait(cluster, topic, pr
     with Admin(names.address, settings=ClientSettings(credentials=ADMIN)) as admin:
         admin.topics.create("secret", queues=1)
     with Stranger(broker.address) as asked:
-
-        def ask(who, code, fields, body=b""):
-            return asked.ask(
-                code, Signer(who).signed(Command(code, fields=fields, body=body)).fields, body
-            )
-
+        ask = asked.ask_as
         fields = send_fields("secret", "B" * 32, properties, flag)
         sent = ask(ADMIN, 310, fields, b"confidential")
         assert sent.code == ResponseCode.SUCCESS, sent.remark
@@ -154,12 +142,7 @@ def test_a_right_to_send_was_one_to_read_bodies_by_their_ids(cluster, topic):
     """Of ACL 1.0; and nobody needed any right for traces."""
     _, broker = cluster
     with Stranger(broker.address) as asked:
-
-        def ask(who, code, fields, body=b""):
-            return asked.ask(
-                code, Signer(who).signed(Command(code, fields=fields, body=body)).fields, body
-            )
-
+        ask = asked.ask_as
         sent = ask(PAT, 310, send_fields(topic, "C" * 32), b"confidential")
         assert sent.code == ResponseCode.SUCCESS, sent.remark
         offset = str(int(sent.fields["msgId"][16:], 16))

@@ -10,8 +10,6 @@ import orjson
 import pytest
 
 from cometmq import Admin, ClientSettings, Credentials, Message, Producer, ProducerSettings
-from cometmq.codec.remoting import Command
-from cometmq.codec.signer import Signer
 from cometmq.model.codes import RequestCode, ResponseCode
 from tests.attacks.stranger import Answered, Stranger
 from tests.support import processes
@@ -55,9 +53,8 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str,
 
 def pulled(slave: Program, who: Credentials) -> Answered:
     """What the slave answers to a pull."""
-    fields = Signer(who).signed(Command(RequestCode.PULL_MESSAGE, fields=PULL)).fields
     with Stranger(slave.address) as stranger:
-        return stranger.ask(RequestCode.PULL_MESSAGE, fields)
+        return stranger.ask_as(who, RequestCode.PULL_MESSAGE, PULL)
 
 
 def acl(group: tuple[Path, str, Program], *words: str, stdin: bytes = b"") -> bytes:

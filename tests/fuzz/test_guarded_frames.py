@@ -17,13 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.codec.remoting import Command
-from cometmq.codec.signer import Signer
 from tests.fuzz.mutations import Mutations, recorded
 from tests.fuzz.neighbours import Neighbours
 from tests.fuzz.test_broken_frames import SEED
 from tests.support import certificates
 from tests.support.accounts import ADMIN, CANARY, guarded_cluster
+from tests.support.auth_users import signed
 from tests.support.frames import json_frame, parts_of, read_frame
 from tests.support.good_client import KeptWaiting
 from tests.support.memory import MIB, MemoryWatch
@@ -50,9 +49,8 @@ def guarded(tmp_path_factory):
         yield {"nameserver": names, "broker": broker}
 
 
-def signed(code: int) -> bytes:
-    fields = Signer(ADMIN).signed(Command(code, fields={})).fields
-    return json_frame(code, fields, opaque=1)
+def frame_of_admin(code: int) -> bytes:
+    return json_frame(code, signed(ADMIN, code), opaque=1)
 
 
 def connected(program: Program, *, is_tls: bool = False) -> socket.socket:
@@ -92,8 +90,7 @@ def bomb() -> bytes:
         "brokerName": "bomb", "brokerAddr": "127.0.0.1:9", "clusterName": "c", "brokerId": "0",
         "haServerAddr": "", "compressed": "true", "bodyCrc32": str(zlib.crc32(body) & 0x7FFF_FFFF),
     }  # fmt: skip
-    command = Signer(ADMIN).signed(Command(REGISTER, fields=fields, body=body))
-    return json_frame(REGISTER, command.fields, body)
+    return json_frame(REGISTER, signed(ADMIN, REGISTER, fields, body), body)
 
 
 @pytest.mark.parametrize("way", ["before login", "after login", "inside TLS"])
@@ -101,7 +98,7 @@ def bomb() -> bytes:
 def test_broken_frames_at_a_guarded_server_cost_nobody_else_anything(guarded, target, way):
     program: Program = guarded[target]
     mutations = Mutations(recorded(target), SEED)
-    question = signed(RUNTIME if target == "broker" else BROKER_LIST)
+    question = frame_of_admin(RUNTIME if target == "broker" else BROKER_LIST)
     held, registration = list[float](), bomb()
     with (
         MemoryWatch(program.pid) as watch,

@@ -12,8 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from cometmq.broker import requests as broker_requests
-from cometmq.codec.remoting import Command
-from cometmq.codec.signer import Signer
 from cometmq.model.codes import RequestCode
 from cometmq.model.credentials import Credentials
 from tests.attacks.stranger import Stranger
@@ -44,13 +42,6 @@ def codes() -> list[int]:
     return sorted({int(rule.code) for rule in broker_requests.RULES} - ASIDE)
 
 
-def signed(
-    user: Credentials, code: int, fields: dict[str, str], body: bytes = b""
-) -> dict[str, str]:
-    """The fields of a request with the user's signature."""
-    return dict(Signer(user).signed(Command(code, fields=fields, body=body)).fields)
-
-
 def asked(address: str, user: Credentials, code: int) -> int:
     """The code of the answer; NO_PERMISSION also where 4.9 has its exception's name instead."""
     kinds, form = BROKER[code]
@@ -64,7 +55,7 @@ def asked(address: str, user: Credentials, code: int) -> int:
         form if isinstance(form, bytes) else b"" if form is None else json.dumps(form).encode()
     )
     with Stranger(address) as stranger:
-        answer = stranger.ask(code, signed(user, code, fields, body), body)
+        answer = stranger.ask_as(user, code, fields, body)
     if "AclException" in answer.remark:
         return NO_PERMISSION
     if answer.code == NO_PERMISSION and _NOT_OF_RIGHTS.search(answer.remark):
