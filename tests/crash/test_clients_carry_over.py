@@ -31,7 +31,8 @@ from cometmq import (
 from cometmq.admin import GroupConfig
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError
-from tests.crash.test_role_changes import promote, wait_in_sync
+from tests.crash.test_role_changes import group as broker_group
+from tests.crash.test_role_changes import promote
 from tests.support import processes
 from tests.support.frames import ask
 
@@ -91,22 +92,8 @@ class Sends:
 @contextmanager
 def group(folder: Path) -> Iterator[tuple[str, list[processes.Program]]]:
     """An ASYNC_MASTER with its slave; a slave serves no reads here, as is the default."""
-    settings = {"autoCreateTopicEnable": "false", "defaultTopicQueueNums": QUEUES}
-    with processes.nameserver(folder) as nameserver:
-        names = nameserver.address
-        both = [
-            processes.broker(
-                folder / name,
-                names,
-                settings={**settings, "brokerRole": role, "brokerId": number},
-            )
-            for number, (name, role) in enumerate([("one", "ASYNC_MASTER"), ("two", "SLAVE")])
-        ]
-        with both[0], both[1]:
-            with Admin(names) as admin:
-                admin.topics.create(TOPIC, queues=QUEUES)
-            wait_in_sync(names)
-            yield names, both
+    with broker_group(folder, "ASYNC_MASTER", QUEUES, defaultTopicQueueNums=QUEUES) as made:
+        yield made
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from cometmq import (
 )
 from cometmq.codec.java_properties import decode_java_properties
 from cometmq.model.errors import CometError
-from tests.support import processes
+from tests.support import processes, topics
 from tests.support.command_line import run
 from tests.support.load import read_queue
 
@@ -98,30 +98,31 @@ def consumed(names: str) -> Iterator[set[bytes]]:
         yield got
 
 
-def member(folder: Path, names: str, role: str, number: int) -> processes.Program:
-    settings = {
-        "brokerRole": role,
-        "brokerId": number,
-        "inSyncReplicas": 2,
-        "slaveReadEnable": "true",
-        "defaultTopicQueueNums": QUEUES,
-        "autoCreateTopicEnable": "false",
-    }
-    return processes.broker(folder, names, settings=settings)
+SYNC = {"inSyncReplicas": 2, "slaveReadEnable": "true", "defaultTopicQueueNums": QUEUES}
 
 
 @contextmanager
-def group(folder: Path) -> Iterator[tuple[str, list[processes.Program]]]:
-    """The nameserver's address, and a SYNC_MASTER with its slave, which are in sync."""
+def group(
+    folder: Path, role: str, queues: int, **settings: object
+) -> Iterator[tuple[str, list[processes.Program]]]:
+    """The nameserver's address, and a master in this role with its slave, which are in sync and have the topic."""
     with processes.nameserver(folder) as nameserver:
         names = nameserver.address
         both = [
-            member(folder / "one", names, "SYNC_MASTER", 0),
-            member(folder / "two", names, "SLAVE", 1),
+            processes.broker(
+                folder / name,
+                names,
+                settings={
+                    "brokerRole": each,
+                    "brokerId": number,
+                    "autoCreateTopicEnable": "false",
+                    **settings,
+                },
+            )
+            for number, (name, each) in enumerate([("one", role), ("two", "SLAVE")])
         ]
         with both[0], both[1]:
-            with Admin(names) as admin:
-                admin.topics.create(TOPIC, queues=QUEUES)
+            topics.make(names, TOPIC, queues=queues)
             wait_in_sync(names)
             yield names, both
 
@@ -179,7 +180,7 @@ def check(names: str, load: Load, got: set[bytes], what: str) -> None:
 
 def test_master_and_slave_change_places_under_load_and_nothing_is_lost(tmp_path: Path):
     pauses = []
-    with group(tmp_path) as (names, _), consumed(names) as got:
+    with group(tmp_path, "SYNC_MASTER", QUEUES, **SYNC) as (names, _), consumed(names) as got:
         with Load(names) as load:
             for _ in range(SWAPS):
                 before, count = master_of(names), len(load.acknowledged)
@@ -220,7 +221,10 @@ def test_a_member_that_is_killed_in_a_change_has_one_role_and_nothing_is_lost(
 ):
     seed = os.environ.get("ROLE_SEED") or f"{time.time_ns()}"
     chance = random.Random(seed)
-    with group(tmp_path) as (names, both), consumed(names) as got:
+    with (
+        group(tmp_path, "SYNC_MASTER", QUEUES, **SYNC) as (names, both),
+        consumed(names) as got,
+    ):
         with Load(names) as load:
             time.sleep(chance.uniform(*LIVE_SECONDS))
             change = threading.Thread(target=try_to_promote, args=(names,))
