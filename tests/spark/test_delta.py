@@ -121,16 +121,21 @@ def people(spark, to: str) -> list[tuple[int, str]]:
     return sorted((row.id, row.name) for row in read_delta(spark, to).collect())
 
 
-def test_cdc_merges_by_key_and_a_batch_that_comes_again_changes_nothing(
-    spark, cluster, topic, tmp_path
-):
-    given = cdc.CdcOptions(
+@pytest.fixture
+def given(cluster, topic, tmp_path) -> cdc.CdcOptions:
+    """A table of people by the changes of the topic."""
+    return cdc.CdcOptions(
         schema=PERSON,
         key="id",
         to=str(tmp_path),
         table_format="delta",
         **place(cluster, topic),
     )
+
+
+def test_cdc_merges_by_key_and_a_batch_that_comes_again_changes_nothing(
+    spark, cluster, topic, tmp_path, given
+):
     changes(cluster, topic, *CHANGES)
     report = cdc.run(spark, given)
     assert report.counts == {**report.counts, "rows": 6, "keys": 1, "bad": 1}
@@ -151,15 +156,8 @@ def test_cdc_merges_by_key_and_a_batch_that_comes_again_changes_nothing(
 
 
 def test_a_micro_batch_of_changes_rewrites_the_files_of_its_keys_and_no_others(
-    spark, cluster, topic, tmp_path
+    spark, cluster, topic, given
 ):
-    given = cdc.CdcOptions(
-        schema=PERSON,
-        key="id",
-        to=str(tmp_path),
-        table_format="delta",
-        **place(cluster, topic),
-    )
     kept: set[str] = set()
     for first in (0, 100, 200):
         before = set(kept)

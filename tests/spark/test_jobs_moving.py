@@ -1,6 +1,7 @@
 """Jobs that send, and jobs that keep a table of the newest: replay, dead letters, compact, cdc."""
 
 import json
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -56,6 +57,21 @@ def test_a_replay_keeps_ids_says_where_they_were_and_is_done_once(
     assert load(spark, cluster, f"{topic}-again").count() == 60
 
 
+@contextmanager
+def dying_senders(monkeypatch, most=None):
+    """Sends of a replay fail behind a micro-batch, or so many rows of it, and take the job with them."""
+    real = sending.SendTarget.send
+
+    def dies_after_sending(target, batch, number):
+        real(target, batch if most is None else batch.limit(most), number)
+        raise OSError("the power is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sending.SendTarget, "send", dies_after_sending)
+        with pytest.raises(Exception, match="the power is gone"):
+            yield
+
+
 def test_a_replay_killed_between_sending_and_checkpoint_sends_none_twice(
     spark, cluster, topic, send, tmp_path, monkeypatch
 ):
@@ -63,19 +79,11 @@ def test_a_replay_killed_between_sending_and_checkpoint_sends_none_twice(
     given = replay.ReplayOptions(
         to_topic=f"{topic}-again", batch_rows=40, state=str(tmp_path), **place(cluster, topic)
     )
-    real = sending.SendTarget.send
-
-    def dies_after_sending(target, batch, number):
-        real(target, batch, number)
-        raise OSError("the power is gone")
-
-    monkeypatch.setattr(sending.SendTarget, "send", dies_after_sending)
-    with pytest.raises(Exception, match="the power is gone"):
+    with dying_senders(monkeypatch):
         replay.run(spark, given)
     (manifest,) = (tmp_path / "_jobs").glob("replay-*.json")
     assert json.loads(manifest.read_text())["status"] == "failed"
     assert json.loads(manifest.read_text())["error"] == "the power is gone"
-    monkeypatch.setattr(sending.SendTarget, "send", real)
     assert replay.run(spark, given).counts["rows"] == 80
     again = load(spark, cluster, f"{topic}-again")
     assert ids_of(again) == ids_of(load(spark, cluster, topic))
@@ -89,24 +97,16 @@ def test_messages_of_a_batch_have_one_id_and_each_is_replayed_when_the_job_died_
     with Producer(cluster.nameserver) as producer:
         producer.send_batch([Message(topic, str(number).encode()) for number in range(10)])
     given = replay.ReplayOptions(to_topic=goal, state=str(tmp_path), **place(cluster, topic))
-    real = sending.SendTarget.send
-
-    def sends_three_and_dies(target, batch, number):
-        real(target, batch.limit(3), number)
-        raise OSError("the power is gone")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(sending.SendTarget, "send", sends_three_and_dies)
-        with pytest.raises(Exception, match="the power is gone"):
-            replay.run(spark, given)
+    with dying_senders(monkeypatch, 3):
+        replay.run(spark, given)
     assert load(spark, cluster, goal).count() == 3
     replay.run(spark, given)
     bodies = sorted(bytes(row.body).decode() for row in load(spark, cluster, goal).collect())
     assert bodies == [str(number) for number in range(10)]
 
 
-def dead_letters(cluster, topic, group, count):
-    """Messages that a listener has refused for good."""
+def make_dead_letters(cluster, topic, group, count):
+    """Send messages that a listener refuses for good."""
 
     def refuse(_message):
         raise ValueError("I do not want it")
@@ -123,7 +123,11 @@ def dead_letters(cluster, topic, group, count):
     ):
         for number in range(count):
             producer.send(Message(topic, str(number).encode(), keys=f"k{number}"))
-        yield
+        wait_until(
+            lambda: dead_count(cluster, group) == count,
+            seconds=SECONDS_MAX,
+            what="dead letters",
+        )
 
 
 def dead_count(cluster, group) -> int:
@@ -137,12 +141,7 @@ def dead_count(cluster, group) -> int:
 def test_dead_letters_are_replayed_once(spark, cluster, topic, tmp_path):
     group = f"group-of-{topic}"
     given = {"nameserver": cluster.nameserver, "progress": "none"}
-    for _ in dead_letters(cluster, topic, group, 6):
-        wait_until(
-            lambda: dead_count(cluster, group) == 6,
-            seconds=SECONDS_MAX,
-            what="six dead letters",
-        )
+    make_dead_letters(cluster, topic, group, 6)
     some = dlq.ReplayDeadOptions(
         group=group, where="keys < 'k3'", state=str(tmp_path), to_topic=f"{topic}-2", **given
     )
@@ -157,10 +156,7 @@ def test_dead_letters_without_an_origin_are_left_out_and_counted(
     spark, cluster, topic, tmp_path
 ):
     group = f"group-of-{topic}"
-    for _ in dead_letters(cluster, topic, group, 2):
-        wait_until(
-            lambda: dead_count(cluster, group) == 2, seconds=SECONDS_MAX, what="two of them"
-        )
+    make_dead_letters(cluster, topic, group, 2)
     with Producer(cluster.nameserver, group="dead") as producer:
         producer.send(Message(f"%DLQ%{group}", b"x"))
     given = dlq.ReplayDeadOptions(
