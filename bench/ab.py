@@ -12,8 +12,6 @@ the rounds. Rows of clients and Spark compare these, at one broker of this tree;
 Rows that begin with "plain" are of brokers that run as they do where nothing could be compiled.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import os

@@ -7,8 +7,6 @@ Works: `source` reads all rows of the topic "Rows" to noop, `sink` writes ROWS r
 Imports nothing of this folder, and of CometMQ what every commit has: the Python that runs it says whose it is.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile
@@ -46,27 +44,27 @@ def main() -> None:
     spark.stop()
 
 
-def source(spark: SparkSession, nameserver: str) -> None:
+def source(spark: "SparkSession", nameserver: str) -> None:
     """All rows of a topic, to nowhere."""
     options = {"nameServer": nameserver, "subscribe": "Rows", "startingOffsets": "earliest"}
     rows = spark.read.format("rocketmq").options(**options).load()
     rows.write.format("noop").mode("overwrite").save()
 
 
-def sink(spark: SparkSession, nameserver: str, rows: int) -> None:
+def sink(spark: "SparkSession", nameserver: str, rows: int) -> None:
     """Rows that Spark makes, into a topic."""
     made = spark.range(0, rows, numPartitions=2).selectExpr(f"{BODY} AS body")
     writer = made.write.format("rocketmq").option("nameServer", nameserver)
     writer.option("topic", "Sink").mode("append").save()
 
 
-def scan(spark: SparkSession, store: str) -> None:
+def scan(spark: "SparkSession", store: str) -> None:
     """All messages of a store, to nowhere."""
     rows = spark.read.format("rocketmq-store").load(store)
     rows.write.format("noop").mode("overwrite").save()
 
 
-def window(spark: SparkSession, nameserver: str, rows: int) -> None:
+def window(spark: "SparkSession", nameserver: str, rows: int) -> None:
     """Counts in windows with a watermark, of all rows of a topic in some batches, to nowhere."""
     options = {"nameServer": nameserver, "subscribe": "Rows", "startingOffsets": "earliest"}
     options["maxOffsetsPerTrigger"] = str(rows // BATCHES)

@@ -4,8 +4,6 @@ A client is a process for each run, of the tree's own `bench/python_clients.py`,
 each tree that lives all the time (`bench/ab_spark.py`), and is warmed by its first work, which counts for nobody.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from contextlib import ExitStack

@@ -7,8 +7,6 @@ where nothing else wants to (SCHED_IDLE, sched(7)), as those do who switch a pro
 before they measure latency.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -7,8 +7,6 @@ before. So ahead of each write, for every system alike, as much memory is touche
 what is still on its way to it.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 

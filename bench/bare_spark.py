@@ -1,7 +1,5 @@
 """The least job of Spark with a Python source, without anything of ours: what a job's start cannot be shorter than."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ process of its own. Client and broker share the machine's cores. One at a time i
 are kept awake (`bench.awake`), for all alike.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What an operator's commands take from the shell: looks at a cluster of 1,000 groups, and dead letters sent again."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

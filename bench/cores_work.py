@@ -5,8 +5,6 @@ a minute is so for both figures. Brokers and load share the cores: on two of the
 twice that of one. Processor time a message is what a core more would be used for.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """Many who send one message at a time: while all is well, and when a killed broker comes back."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the dashboard takes: its pages in Chromium, an hour of them, and what the broker loses beside it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Rows of the section `face` that need Spark: sinks by column, a backlog with a watermark, changes of a table."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 import time

@@ -3,8 +3,6 @@
 Where a row compares with the tree before this work, `bench.ab` builds that one in an environment of its own.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import sys

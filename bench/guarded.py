@@ -1,7 +1,5 @@
 """Brokers that ask who sends, ours and Java's: with the same users and policies of Auth 2.0, and TLS beside what is plain."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

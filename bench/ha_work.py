@@ -4,8 +4,6 @@ Both systems do the same on the same two cores: master, slave and load share the
 has a heap of 2 GB (`bench.systems.JAVA_HEAP`).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -9,8 +9,6 @@ Of our client, which does the works of `bench.python_clients`, two runs are coun
 messages take more than so many is what so many take.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import re

@@ -1,7 +1,5 @@
 """Kafka, beside which Spark's sources are measured: its broker, and Spark's own source for it; jars through Maven."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The load: `loadgen` (Go, the remoting protocol with little work of its own) and the official Java client."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

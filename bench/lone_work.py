@@ -1,7 +1,5 @@
 """One sender who waits for each flush, and what a bare write to the same disk takes beside it."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the kernel says about a program: processor time and memory of its whole process group."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What it costs to be watched: sends with a scrape each 5 s, the page of very many topics, and looks at many topics and groups."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """The peers of our Python client: aiokafka and redis-py in a venv of their own, and a Redis server beside them."""
 
-from __future__ import annotations
-
 import fcntl
 import subprocess
 import sys

@@ -5,8 +5,6 @@ sends an interrupt through the host of a virtual machine. Where the scheduler pu
 each program and each minute; so what is compared is put the same way.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

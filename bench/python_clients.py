@@ -9,8 +9,6 @@ write it), `together` (256 gathered, and the next 256 when all of them are store
 Imports nothing of this folder, for the peers live in a venv of their own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import statistics
@@ -121,7 +119,7 @@ async def warmed(work: str, send: Send, seconds: float) -> Row:
 
 
 @asynccontextmanager
-async def our_producer(address: str, **settings: Any) -> AsyncIterator[AsyncProducer]:
+async def our_producer(address: str, **settings: Any) -> "AsyncIterator[AsyncProducer]":
     from cometmq import AsyncProducer, ProducerSettings
 
     async with AsyncProducer(address, settings=ProducerSettings(**settings)) as producer:
@@ -172,7 +170,7 @@ def our_push(address: str, messages: int) -> Row:
     done = threading.Event()
     left = [messages]
 
-    def listen(given: list[StoredMessage]) -> None:
+    def listen(given: "list[StoredMessage]") -> None:
         calls.append((time.perf_counter(), len(given)))
         left[0] -= len(given)  # Threads may count at once: a few messages more are there.
         if left[0] <= 0:

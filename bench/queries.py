@@ -3,8 +3,6 @@
 python -m bench.queries        the second alone, on a store that is made for it: half a minute
 """
 
-from __future__ import annotations
-
 import json
 import random
 import socket
@@ -75,7 +73,7 @@ class IndexLag:
         self._thread = threading.Thread(target=self._look)
         self.lags_ms: list[int] = []
 
-    def __enter__(self) -> IndexLag:
+    def __enter__(self) -> "IndexLag":
         self._thread.start()
         return self
 

@@ -1,7 +1,5 @@
 """A killed broker's way back, and the checking of its store: 4 GB of messages of 1 KiB."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -7,8 +7,6 @@ Machines are noisy, so only ratios within one round mean something; the table sh
 nothing else meanwhile.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import json

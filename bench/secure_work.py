@@ -4,8 +4,6 @@ Both systems have users and policies of Auth 2.0, of the same user, and both tak
 certificate. A broker that asks for nothing stands beside each, and is loaded in turns with it.
 """
 
-from __future__ import annotations
-
 import subprocess
 import threading
 import time

@@ -4,8 +4,6 @@ The store is one of ours, closed; Kafka holds as many rows with the same bodies 
 depends on how well they compress. Reads go to "noop"; an archive is compressed Parquet of both. And a job as its user meets it: from the command to its result.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import time

@@ -5,8 +5,6 @@ every column of every row and throws it away. Each figure of Kafka is taken righ
 is set beside.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable, Iterator

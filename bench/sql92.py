@@ -1,7 +1,5 @@
 """How many messages a second one core filters by SQL92: three terms over ten properties, in this process."""
 
-from __future__ import annotations
-
 import time
 
 from cometmq.codec.properties import encode_properties

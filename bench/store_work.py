@@ -1,7 +1,5 @@
 """What the disk and very many queues cost: SYNC_FLUSH beside a bare write, and sends over many topics."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

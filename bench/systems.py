@@ -1,7 +1,5 @@
 """The three that are compared: the Java broker, CometMQ, and the floor (a server that keeps nothing)."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

@@ -5,8 +5,6 @@ Usage: python -m bench.table      writes each section's table between its marks 
 A cell with a ratio is the median of the rounds' ratios, ours to the other's, never a ratio of medians.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ them wait before the first is due. Printed: anonymous memory while they wait and
 how long after its time each was stored in its topic (p50, p99, the least: below 0 would be too early).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

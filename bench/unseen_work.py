@@ -1,7 +1,5 @@
 """What rows of sends and hot pulls do not show: filters, transactions, look-ups, refused messages, heartbeats, groups that wait."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

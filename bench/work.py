@@ -1,7 +1,5 @@
 """The work that every system does in a round, row by row, and what is measured of it."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Iterator

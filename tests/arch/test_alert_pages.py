@@ -1,7 +1,5 @@
 """Each alert that operators get has a section on their page, which its link leads to, and the page has no other."""
 
-from __future__ import annotations
-
 import re
 
 import yaml

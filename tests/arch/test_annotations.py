@@ -1,7 +1,5 @@
 """Annotations mean the same on every Python: from 3.14 on they are evaluated late, in their class, with all of its names."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

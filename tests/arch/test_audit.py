@@ -1,7 +1,5 @@
 """`make audit` says what it found, or that it could not look: a pip-audit that prints what the real one did."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The table of the bench says of a line that it holds exactly when its median does."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench import table

@@ -1,7 +1,5 @@
 """Every cache is bounded in bytes: caches are found by how they are made, and fed with what a peer could send."""
 
-from __future__ import annotations
-
 import ast
 import json
 import sys

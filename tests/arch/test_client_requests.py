@@ -1,7 +1,5 @@
 """A request is made in one place: no command is built outside the client's request layer and the servers."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

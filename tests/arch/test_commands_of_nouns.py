@@ -1,7 +1,5 @@
 """Each command of a cluster has one public method, which it calls, and where it shows something a page of the dashboard."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The states of a connection are one table, and its page shows that table."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """`tools/count_tests.py` never makes a run look better than it was."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A line of the log says "1 topic", not "1 topics": a word behind a number is `plural`'s, or a bound's, which is never 1."""
 
-from __future__ import annotations
-
 import ast
 import re
 

@@ -1,7 +1,5 @@
 """The least versions of libraries that an installation may have: none with a known hole, and what we run is not below them."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The kernel imports and touches no object of store or broker; what says so finds who does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

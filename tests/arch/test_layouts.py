@@ -1,7 +1,5 @@
 """The constants of the compiled kernel are those that its layouts say."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every list of a command can be sorted, shortened, repeated and read by programs; every name can be completed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

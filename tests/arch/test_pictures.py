@@ -1,7 +1,5 @@
 """Pictures on pages: each is there, small, of a page of the dashboard, and taken by the suite; none lies there that no page shows."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import urlsplit
 

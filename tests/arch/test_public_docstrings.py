@@ -1,7 +1,5 @@
 """The first line of every public docstring stands alone: a function does something, a class or a property is something."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import re

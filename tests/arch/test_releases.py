@@ -1,7 +1,5 @@
 """What a release is made of belongs together: notes of changes, changelog, tag, Pythons, and the workflows of a public host."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

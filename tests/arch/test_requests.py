@@ -1,7 +1,5 @@
 """Every request that is answered stands in a table with its right and with what it touches."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Spark knows what every user of the package may: public names of the client, offline, values and errors."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

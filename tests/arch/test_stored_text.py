@@ -4,8 +4,6 @@
 Chinese text. Formats and Java have one separator each.
 """
 
-from __future__ import annotations
-
 import ast
 
 import pytest

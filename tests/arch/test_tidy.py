@@ -1,7 +1,5 @@
 """`tools/tidy.py` finds what it promises to find, and nothing in code that keeps the rules."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

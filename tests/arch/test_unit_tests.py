@@ -1,7 +1,5 @@
 """Unit tests open no socket and wait for no time: tests/unit/conftest.py sees to it, and here it is seen to work."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Errors and log lines show names and values as users write them, not as Python's `repr` does: `model.text` has the helpers."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """Broker and nameserver wait in one way: a request or a job is a generator of steps, and no task is made for it."""
 
-from __future__ import annotations
-
 import ast
 
 from tests.arch.sources import modules

@@ -1,7 +1,5 @@
 """Heartbeats of made-up clients, and what a nameserver or a store knows of it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path

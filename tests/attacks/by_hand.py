@@ -1,7 +1,5 @@
 """What attacks do again and again by hand: sends and pulls of a stranger."""
 
-from __future__ import annotations
-
 from tests.attacks.stranger import Answered, Stranger
 from tests.support.frames import json_frame
 from tests.support.load import send_frame

@@ -1,7 +1,5 @@
 """Real programs on free ports for each attack, without and with access control."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cache

@@ -1,7 +1,5 @@
 """Many connections that do the same at once, from one thread: when each had its first answer, and how many it had."""
 
-from __future__ import annotations
-
 import selectors
 import socket
 import struct

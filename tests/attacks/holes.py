@@ -1,7 +1,5 @@
 """Holes of RocketMQ as deeds: each asks a server, ours or Java's, and gives what it got away with."""
 
-from __future__ import annotations
-
 import contextlib
 import struct
 import time

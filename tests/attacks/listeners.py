@@ -1,7 +1,5 @@
 """The listeners of a broker, with what a good peer says at each: one set of attacks is for all of them."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import socket

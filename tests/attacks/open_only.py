@@ -3,8 +3,6 @@
 A key is a file, or `file::test`. `tests/arch/test_open_only.py` holds the list.
 """
 
-from __future__ import annotations
-
 NO_SERVER = "no server of ours takes a request"
 OF_ITS_OWN = "its servers have access control of their own"
 OPEN_ONLY: dict[str, str] = {

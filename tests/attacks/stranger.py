@@ -1,7 +1,5 @@
 """A peer that does as it likes: raw frames on plain sockets, nothing of our client in it."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Mapping

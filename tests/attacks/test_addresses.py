@@ -1,7 +1,5 @@
 """A broker starts at whatever address it is told, and says where others will not find it."""
 
-from __future__ import annotations
-
 from cometmq.model.codes import RequestCode
 from tests.attacks.stranger import Stranger
 from tests.support import processes

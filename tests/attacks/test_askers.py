@@ -1,7 +1,5 @@
 """Who asks, with Auth 2.0: requests of several users in one pipeline are each answered as their own user's."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

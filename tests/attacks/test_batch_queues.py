@@ -1,7 +1,5 @@
 """A batch topic that a Java broker wrote stays readable, whatever is pulled from it or sent to it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A batch of very many small messages: nobody else waits for it, and all of it is there."""
 
-from __future__ import annotations
-
 import struct
 
 from tests.attacks import by_hand

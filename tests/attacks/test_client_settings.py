@@ -1,7 +1,5 @@
 """Settings that cannot work are refused where they are made; before, a client with them did nothing, in silence."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A clock that runs four days ahead for a moment deletes nothing."""
 
-from __future__ import annotations
-
 from tests.attacks.by_hand import pull_all, send
 from tests.attacks.stranger import Stranger
 from tests.support import processes

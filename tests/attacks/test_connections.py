@@ -3,8 +3,6 @@
 What is for a connection as such is tried at each listener of a broker: remoting, pages and replication.
 """
 
-from __future__ import annotations
-
 import contextlib
 import resource
 import socket

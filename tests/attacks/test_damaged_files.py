@@ -1,7 +1,5 @@
 """Damaged files beside the log: the .bak, what the log tells, or a refusal; never silence or a traceback."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Damaged queue files: every message that the log has is reached, by each kind of reader."""
 
-from __future__ import annotations
-
 import random
 import struct
 import time

@@ -1,7 +1,5 @@
 """Peers that ask and never read what they are answered: what they make a broker hold is bounded, and comes back."""
 
-from __future__ import annotations
-
 import contextlib
 
 from tests.attacks.stranger import Stranger

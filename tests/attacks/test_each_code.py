@@ -6,8 +6,6 @@ kind at once, and one-way, on a connection where somebody else has signed just b
 of a topic whose queue is open to the fast path.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

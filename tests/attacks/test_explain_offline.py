@@ -1,7 +1,5 @@
 """`cometmq explain ID --group G` finds a message that is there, though nobody of the group is."""
 
-from __future__ import annotations
-
 from cometmq import Admin, Message, Producer, PullConsumer
 from cometmq.model.group import GroupConfig
 from tests.support.command_line import run

@@ -1,7 +1,5 @@
 """Filter expressions of a bad peer: long ones, deep ones, ones that look through all there is, and very many of them."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """Frames that are too large, or never whole: who sent them or asked for them learns it, and nobody else notices."""
 
-from __future__ import annotations
-
 import contextlib
 import struct
 

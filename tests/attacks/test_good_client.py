@@ -1,7 +1,5 @@
 """The good client beside an attack tells who kept it waiting, and how long."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Who may copy the log of a broker with access control: who proves it, and nobody whom a nameserver merely lists."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """1,000 strangers at a master's HA port, and members that never read or come again and again: memory stays flat."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

@@ -1,7 +1,5 @@
 """A broker that was closed before it started, or failed on the way, leaves nothing open."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Heartbeats that are larger than any client's, or make more than anybody uses."""
 
-from __future__ import annotations
-
 from tests.attacks.beats import HEART_BEAT, consumer, heartbeat, kept, knows_route
 from tests.attacks.stranger import Stranger
 from tests.support.good_client import GoodClient

@@ -1,7 +1,5 @@
 """Very many requests that wait for messages: they wake, expire and weigh without anybody else noticing."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -5,8 +5,6 @@ no connection ends, nothing tells of our insides, and both programs start again 
 write files of accounts, are asked in test_known_holes.py; 318 changes settings.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice, product

@@ -3,8 +3,6 @@
 S1 CVE-2023-33246, S2 CVE-2023-37582, S3 CVE-2024-23321, S4 settings without login, S7 CVE-2019-17572, S12 what errors tell, S13 plain secrets, S14 TLS that is off in practice, S15 signatures that come again.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import stat

@@ -4,8 +4,6 @@ S3 secrets in files, names and arguments, S5 rights without login (#11178), S9 a
 broker and the dashboard; and the connections of one address.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """S4, S6 and S12 at a Java broker of 5.3.3, where they succeed: the same deeds that our servers withstand prove something."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

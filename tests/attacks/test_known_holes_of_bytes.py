@@ -4,8 +4,6 @@ S6 the HA port, S8 classes by name, S9 malformed frames, S10 bombs, S11 answers 
 off in practice, S16 management by HTTP.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import contextlib

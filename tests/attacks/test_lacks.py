@@ -1,7 +1,5 @@
 """What is lacking for a moment, descriptors or inodes, is refused with its name, and is no broken disk."""
 
-from __future__ import annotations
-
 import contextlib
 import resource
 from pathlib import Path

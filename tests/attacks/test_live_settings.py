@@ -1,7 +1,5 @@
 """A change of settings that was answered SUCCESS holds for every reader, and each key that is marked may change."""
 
-from __future__ import annotations
-
 import json
 from enum import Enum
 

@@ -1,7 +1,5 @@
 """Queue locks without end: of queues that do not exist, with names of any length, and from a file."""
 
-from __future__ import annotations
-
 import json
 
 from tests.attacks.stranger import Stranger

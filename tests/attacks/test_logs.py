@@ -1,7 +1,5 @@
 """What a bad peer sends forges no line of a log, and does not fill it."""
 
-from __future__ import annotations
-
 from tests.attacks.beats import HEART_BEAT, consumer, heartbeat
 from tests.attacks.stranger import Stranger
 from tests.support.processes import wait_until

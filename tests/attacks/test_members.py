@@ -1,7 +1,5 @@
 """Members of consumer groups: many at once, and with names of any length."""
 
-from __future__ import annotations
-
 import json
 from contextlib import ExitStack
 

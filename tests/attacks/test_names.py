@@ -1,7 +1,5 @@
 """Names that derive from legal ones and get longer than a directory's name may be; queues that alone cannot be written."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """A stranger takes no living broker out of the routes, and puts nobody in its place."""
 
-from __future__ import annotations
-
 import json
 import time
 

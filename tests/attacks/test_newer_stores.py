@@ -1,7 +1,5 @@
 """Stores of RocketMQ's newer kinds, parts of which we do not read, are refused by name, untouched."""
 
-from __future__ import annotations
-
 import sys
 
 from tests.attacks.test_starts import filled_store, refused, tree

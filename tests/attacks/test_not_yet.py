@@ -3,8 +3,6 @@
 docs/compatibility.md names these tests in its rows.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 

@@ -1,7 +1,5 @@
 """Consumer offsets of queues that do not exist."""
 
-from __future__ import annotations
-
 import json
 
 from tests.attacks.stranger import Stranger

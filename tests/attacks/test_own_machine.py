@@ -1,7 +1,5 @@
 """Administration is taken from this machine, by whatever of its addresses, and from no other one."""
 
-from __future__ import annotations
-
 import socket
 import socketserver
 import threading

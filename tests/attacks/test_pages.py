@@ -1,7 +1,5 @@
 """A bad peer at the pages of a broker, and a good client at its port: endless heads, paths of any length, who never reads."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 

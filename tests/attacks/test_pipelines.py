@@ -1,7 +1,5 @@
 """One connection that asks for very much at once: it is served in turns with the others, in its order."""
 
-from __future__ import annotations
-
 import json
 import threading
 

@@ -1,7 +1,5 @@
 """A listener in processes of its own: they end with their parent, and none that cannot start eats messages."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

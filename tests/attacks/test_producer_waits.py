@@ -1,7 +1,5 @@
 """A producer whose only broker is away uses the time it was given, and sends nothing more often than before."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """Bits of sysFlag that say how a record is written: no sender can set them, and no record with them stops a level."""
 
-from __future__ import annotations
-
 import pytest
 
 from cometmq.codec.record import decode_records

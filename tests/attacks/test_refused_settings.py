@@ -1,7 +1,5 @@
 """A setting or an attribute that asks for what is not there is refused or warned of by name: never silence."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

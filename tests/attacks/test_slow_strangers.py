@@ -1,7 +1,5 @@
 """Who says nothing, says it slowly, or says much before he has signed, holds nothing for long."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

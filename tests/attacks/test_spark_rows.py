@@ -4,8 +4,6 @@ Two real brokers, one of which dies, and one real Spark session for all tests: e
 order of what happens to the brokers.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass

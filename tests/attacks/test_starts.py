@@ -1,7 +1,5 @@
 """Starts that would destroy a store, or open it without a part of it, are refused and touch nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from cometmq.model.codes import RequestCode

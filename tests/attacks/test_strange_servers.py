@@ -4,8 +4,6 @@ One client process and one server of raw sockets serve all tests; each tells how
 how much memory it took.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Numbers beyond all sense: times that hide a message for ever, offsets that skip all that is to come."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.attacks.by_hand import send

@@ -1,7 +1,5 @@
 """Topics by the thousand: made by sends, or found in the files of a start."""
 
-from __future__ import annotations
-
 import os
 
 from cometmq.codec.bodies.topic_config import TopicTable, encode_topics_file

@@ -1,7 +1,5 @@
 """Producers die with transactions open: whoever is left of their group is asked, though it has sent nothing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """What a broker with users sends by itself: to clients whose user may have it at that moment, whatever heartbeats say."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A Java broker of 5.3.3 that has not counted for a second yet refuses to tell its numbers: our client asks again."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

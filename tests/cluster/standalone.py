@@ -1,7 +1,5 @@
 """A standalone Spark cluster of this machine, from the pip package: a master and workers, on loopback."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import urllib.request

@@ -1,7 +1,5 @@
 """How long the crash tests go on: `make crash ARGS="--rounds 200"` is the long run."""
 
-from __future__ import annotations
-
 import pytest
 
 CI_ROUNDS = 20

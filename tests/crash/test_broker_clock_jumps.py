@@ -4,8 +4,6 @@ The broker's own clock is moved (`tests/support/iofault.c`), not the machine's. 
 queue offsets, flushes, checkpoints and what recovery believes must not.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import time

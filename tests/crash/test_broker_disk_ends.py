@@ -4,8 +4,6 @@ Sends are refused with a reason and within a moment, readers go on, nothing ackn
 message is ever deleted to make room; when there is room again, sends are taken again without a restart.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

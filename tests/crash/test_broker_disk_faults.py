@@ -4,8 +4,6 @@ The real program, with the faults of `tests/support/iofault.c` between it and th
 shows that those see what the store does: without it the others would prove nothing.
 """
 
-from __future__ import annotations
-
 import errno
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """With cleanFileForciblyEnable a broker on a small disk takes messages for ever: the oldest files go."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

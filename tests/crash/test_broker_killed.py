@@ -5,8 +5,6 @@ send with a full window until enough is acknowledged, kill it with the window fu
 acknowledged up to the last byte that came. In the end everything is read once more from the start.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

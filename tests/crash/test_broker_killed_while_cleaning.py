@@ -1,7 +1,5 @@
 """`kill -9` while files expire under load: what is left is dense, and only the oldest is missing."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

@@ -4,8 +4,6 @@ A round: start the broker, send messages for the next seconds, by levels and by 
 are delivered and others wait. In the end all that was acknowledged must be there.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from pathlib import Path

@@ -4,8 +4,6 @@ Every message is refused twice and consumed then. What a kill may repeat, a try 
 broker, begins again where it was; the tries of each message go on to their end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """A broker whose disk failed takes itself out of the routes of producers, and not of consumers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -5,8 +5,6 @@ that it can say nothing more, shut the file system down without its journal (wha
 the process, mount again, start again, compare.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import time

@@ -3,8 +3,6 @@
 They poll routes every 30 s, so all that is faster comes from what they notice themselves.
 """
 
-from __future__ import annotations
-
 import itertools
 import signal
 import threading
@@ -70,7 +68,7 @@ class Sends:
                     self.acknowledged.append((time.monotonic(), body))
                 number += 1
 
-    def __enter__(self) -> Sends:
+    def __enter__(self) -> "Sends":
         self._thread.start()
         processes.wait_until(lambda: len(self.acknowledged) > 100, seconds=30, what="sends")
         return self

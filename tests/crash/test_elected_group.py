@@ -1,7 +1,5 @@
 """A group of three brokers that elects its leader: kills, pauses, a lost majority, and members that do not belong to it."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

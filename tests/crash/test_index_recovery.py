@@ -1,7 +1,5 @@
 """The index after a power cut or the death of the process: every key of every message, and no other."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field, replace
 

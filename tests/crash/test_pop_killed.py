@@ -1,7 +1,5 @@
 """`kill -9` of a broker while messages are popped: none is lost, none comes early, none that is done comes again."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

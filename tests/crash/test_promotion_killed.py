@@ -6,8 +6,6 @@ a push or a simple one: every message of a topic that lives, nothing of one that
 deleted, and each group sees what is sent from now on.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

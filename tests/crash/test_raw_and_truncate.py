@@ -6,8 +6,6 @@ the source does not have, and asks for what it lacks. In the end its log, queues
 the source, and of a third store that was given the source's log once, at one go.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field, replace
 
@@ -66,7 +64,7 @@ class MortalDisk(FakeDisk):
             self.calls_left = 0
         return super().pwrite(fd, piece, offset)
 
-    def _copy(self) -> MortalDisk:
+    def _copy(self) -> "MortalDisk":
         after = MortalDisk(room=self.room)
         after.used, after.clock, after.capacity = self.used, self.clock, self.capacity
         return after

@@ -5,8 +5,6 @@ killed with the window full, the slave right behind it, and the master's directo
 next round's master.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Every message that two members had acknowledged is read in the end, and a consum
 killed starts again in the role that its conf file has: before the change or after it.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import random
@@ -72,7 +70,7 @@ class Load:
                 if sent.status is SendStatus.OK:
                     self.acknowledged.add(body)
 
-    def __enter__(self) -> Load:
+    def __enter__(self) -> "Load":
         for thread in self._threads:
             thread.start()
         return self

@@ -4,8 +4,6 @@ A small process runs micro-batches in Spark's place (tests/support/sink_driver.p
 tests/spark/test_sink_restarts.py does it with Spark itself. Every life begins with what the life before it left.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A cleaning round may stop anywhere: what is left opens, and no message is missing in between."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

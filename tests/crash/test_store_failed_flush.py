@@ -1,7 +1,5 @@
 """A failed flush is final: nothing is acknowledged, nothing is taken, no second one is believed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Any call to the disk may fail, at any time, between any stops: still nothing acknowledged is lost."""
 
-from __future__ import annotations
-
 import errno
 import random
 from contextlib import suppress

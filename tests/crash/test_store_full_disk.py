@@ -1,7 +1,5 @@
 """A full disk: senders are refused with a reason, readers go on, and it recovers by itself."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

@@ -4,8 +4,6 @@ A model of what was put and what was acknowledged stands beside the store. After
 queues must be dense, in order, and hold at least what was acknowledged as on disk.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Records with a CRC of their whole: written where it is wanted, and believed where it is checked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

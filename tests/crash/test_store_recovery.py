@@ -1,7 +1,5 @@
 """Recovery, case by case: what is cut, what never is, where it begins, what it leaves alone."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

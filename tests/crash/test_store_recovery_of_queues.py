@@ -1,7 +1,5 @@
 """Recovery of long records and queues, of gaps, and of queues whose offsets cannot be or went back."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Repair of a log with damage in it: nothing valid is lost, what is damaged is kept, the rest goes on."""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What is cut at the log's end is kept; what looks whole and is not is noticed; followers catch up."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterator
 from dataclasses import dataclass, field

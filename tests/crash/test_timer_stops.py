@@ -4,8 +4,6 @@ The topic that the messages come from is there in full: the broker brings the lo
 files. What the check says was added is never added again; the rest is given again by the topic.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ check. The broker is killed again and again in the middle and starts on the same
 as the producer's books say, once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """One cluster and one dashboard for each process of the suite; a test that breaks something makes its own."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which pages of the dashboard the documentation shows, and how their pictures are taken."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The cluster on the pictures of the documentation: a shop whose orders are billed, mailed and packed."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

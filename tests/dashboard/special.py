@@ -1,7 +1,5 @@
 """Messages that died, that wait and that were traced: each made by the real thing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import timedelta
 

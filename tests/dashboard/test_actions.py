@@ -1,7 +1,5 @@
 """What forms do: topics, groups, messages, resets; twice, wrong, and from two windows; and the audit knows all of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from cometmq import Admin, PullConsumer

@@ -3,8 +3,6 @@
 Each page is left as a picture in build/screens; docs/operate/dashboard.md names them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pages of messages: each message stands on exactly one, and any page comes at once."""
 
-from __future__ import annotations
-
 import re
 import time
 

@@ -1,7 +1,5 @@
 """Where the cluster asks for signatures, its users log in with what they sign with, and see what it lets them see."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.dashboard.conftest import auth_cluster

@@ -1,7 +1,5 @@
 """Where dead letters came from: the page, the saved file and the command name the topic to which a replay sends them."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The doctor's page, what it leaves out, and the marks of what is switched off."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

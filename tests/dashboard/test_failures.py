@@ -1,7 +1,5 @@
 """Brokers that die, nameservers that are gone: said, with since when, and no page is empty."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 

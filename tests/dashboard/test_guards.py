@@ -1,7 +1,5 @@
 """What no page should see does not reach one: other names, other sites, huge bodies; and the headers of every answer."""
 
-from __future__ import annotations
-
 import socket
 from contextlib import suppress
 

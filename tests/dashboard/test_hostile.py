@@ -1,7 +1,5 @@
 """What a bad peer wrote is shown and never run: in bodies, keys, tags, properties, names."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 

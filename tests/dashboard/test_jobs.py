@@ -1,7 +1,5 @@
 """Runs of Spark's jobs: what their manifests say is shown, as the jobs write them; damaged and hostile ones are said, never run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Nobody sees a page without a login; a session ends when it should, and everywhere at once."""
 
-from __future__ import annotations
-
 import re
 
 import httpx

@@ -1,7 +1,5 @@
 """A cluster with 1,000 topics and more groups than the dashboard keeps curves of: nothing is left out, and what is looked for is found."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Pages that stay open for an hour, each part asked for as often as a browser asks in that time, without the waiting: memory has a bound."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 

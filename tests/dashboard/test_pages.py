@@ -1,7 +1,5 @@
 """Every page says what it is for, and what is written wrong is answered with a sentence."""
 
-from __future__ import annotations
-
 import pytest
 
 from cometmq import __version__

@@ -3,8 +3,6 @@
 They lie in build/screens/docs; `make pictures` puts them into the documentation.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import re

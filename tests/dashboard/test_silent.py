@@ -1,7 +1,5 @@
 """Connections that say nothing shut the dashboard for nobody."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import time

@@ -1,7 +1,5 @@
 """Dead letters, what waits, and traces: looked at, replayed, saved."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """TLS from the browser to the brokers: pages over https, of a cluster that takes nothing plain."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

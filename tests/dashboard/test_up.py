@@ -1,7 +1,5 @@
 """`cometmq up` has a dashboard beside its broker, and is up without one where that cannot be."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Users and policies of the cluster: made, changed, allowed, denied and deleted by an admin; seen by nobody who must not; right and wrong input."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What the page of waiting messages shows: what the command shows, of each broker by its own levels."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """A visitor of the dashboard over plain HTTP, and the dashboard as a program."""
 
-from __future__ import annotations
-
 import re
 import ssl
 import sys
@@ -71,7 +69,7 @@ class Served:
         assert found is not None
         return found[1]
 
-    def __enter__(self) -> Served:
+    def __enter__(self) -> "Served":
         self.program.start()
         add_user(self.folder / "data", READER, READER_PASSWORD)
         return self
@@ -105,7 +103,7 @@ class Visitor:
         self.csrf = ""
         served.visitors.append(self)
 
-    def log_in(self, name: str = ADMIN, password: str | None = None) -> Visitor:
+    def log_in(self, name: str = ADMIN, password: str | None = None) -> "Visitor":
         secret = self.served.password if password is None else password
         said = self.http.post("/login", data={"name": name, "password": secret})
         assert said.status_code == 303, text_of(said)

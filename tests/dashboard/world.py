@@ -1,7 +1,5 @@
 """What the cluster of this suite holds: 200 topics, 100,000 messages, a group that is behind, and messages of a bad peer."""
 
-from __future__ import annotations
-
 import asyncio
 
 from cometmq import (

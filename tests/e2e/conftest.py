@@ -1,7 +1,5 @@
 """What several of these tests ask for; a module that needs another cluster makes its own."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """`cometmq acl copy`: users of one broker at another, with their passwords, and nothing that tells one."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

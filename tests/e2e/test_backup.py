@@ -1,7 +1,5 @@
 """What a store has that is restored from an archive: nothing consumed or delivered twice, and nothing skipped."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from datetime import timedelta

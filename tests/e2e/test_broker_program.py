@@ -1,7 +1,5 @@
 """The broker as a program: from the command line to its end, and what it says when it cannot start."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

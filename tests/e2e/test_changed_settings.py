@@ -1,7 +1,5 @@
 """Settings that are changed over the wire count at once, and at the next start, too."""
 
-from __future__ import annotations
-
 from cometmq.codec.java_properties import decode_java_properties
 from tests.attacks.stranger import Stranger
 from tests.support import processes

@@ -1,7 +1,5 @@
 """`cometmq message delayed` and `recall`, as their users run them."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`cometmq store expired`: a dry run that names what a broker would delete, and changes nothing."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import replace

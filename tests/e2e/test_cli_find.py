@@ -1,7 +1,5 @@
 """`cometmq message find`, as its users run it."""
 
-from __future__ import annotations
-
 from uuid import uuid4
 
 import pytest

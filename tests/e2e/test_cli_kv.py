@@ -1,7 +1,5 @@
 """`cometmq kv` as a process against two nameservers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`cometmq profile` as a process: clusters by name, and secrets that stay with their owner."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import orjson

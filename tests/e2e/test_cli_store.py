@@ -1,7 +1,5 @@
 """`cometmq store`, as its users run it: on a store that Java wrote, and on one that was damaged."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

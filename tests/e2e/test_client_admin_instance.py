@@ -1,7 +1,5 @@
 """An administrator's connections: to brokers that no route of its own names."""
 
-from __future__ import annotations
-
 import asyncio
 
 from cometmq import AsyncAdmin

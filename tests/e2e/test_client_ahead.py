@@ -1,7 +1,5 @@
 """Pulls that a consumer asks before it looks at the messages of the answer before: real sockets, brokers that follow a script."""
 
-from __future__ import annotations
-
 import asyncio
 import zlib
 from collections.abc import Sequence

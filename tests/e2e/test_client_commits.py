@@ -1,7 +1,5 @@
 """How a member of a group tells brokers where it stands: real sockets, brokers that follow a script."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

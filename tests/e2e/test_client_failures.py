@@ -1,7 +1,5 @@
 """What the client does when brokers and nameservers fail: real sockets, servers that follow a script."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """How many sends are under way, and how often a broker that cannot is asked again."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """What a member of a group does when things go wrong: real sockets, brokers that follow a script."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Every client class and the loop, process, interpreter and block that it lives in: the answers are the same for all."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

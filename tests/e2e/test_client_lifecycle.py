@@ -1,7 +1,5 @@
 """The life of every client class: the answers to each order of calls are the same for all, and nothing is left of a client."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

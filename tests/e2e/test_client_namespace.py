@@ -1,7 +1,5 @@
 """Clients with a namespace: short names for their users, long ones at the broker."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,7 +1,5 @@
 """What a console learns of our consumers through a broker: running state, offsets, one message again."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -68,7 +66,7 @@ class Consuming:
         self.got.append(message)
         return await self._listen(message) if len(self.got) > 1 else None
 
-    async def __aenter__(self) -> Consuming:
+    async def __aenter__(self) -> "Consuming":
         async with AsyncProducer(self._fresh.nameserver) as producer:
             sent = await producer.send(Message(TOPIC, b"again"))
         self.message_id = sent.offset_message_id

@@ -1,7 +1,5 @@
 """Requests that are messages: asked, answered by a consumer, and given to who asked and nobody else."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Our client goes on by itself when its broker or nameserver is killed and comes back."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

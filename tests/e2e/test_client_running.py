@@ -1,7 +1,5 @@
 """A consumer that is changed while it runs: paused, given more hands; and one that works in processes."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

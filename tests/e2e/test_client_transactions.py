@@ -1,7 +1,5 @@
 """Transactions from the client's side: blocks, listeners, checks, and producers that die in the middle."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterator

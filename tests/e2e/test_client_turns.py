@@ -1,7 +1,5 @@
 """Sends of one turn of the loop leave together; each has its own queue, answer, attempts and deadline all the same."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """What is told of sends and listeners where settings ask for it: traces, spans; and sends made into batches."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

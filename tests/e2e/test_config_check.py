@@ -1,7 +1,5 @@
 """`cometmq config check` as a command: statuses, JSON, kinds, and what only the machine can say."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Copies that are no good: `cometmq cluster replicas` ends with 1, and `cometmq doctor` says why and what to do."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

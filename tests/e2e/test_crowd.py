@@ -1,7 +1,5 @@
 """Many clients that each wait for their answers: all are served soon, and alike."""
 
-from __future__ import annotations
-
 import resource
 import statistics
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The page of messages marks those of a deleted topic of the same name, and leads from them to no other message."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

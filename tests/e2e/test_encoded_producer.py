@@ -1,7 +1,5 @@
 """Messages that were encoded before they are sent, and the ends of half messages, at a real broker."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator
 

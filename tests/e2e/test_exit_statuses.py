@@ -1,7 +1,5 @@
 """The one table of exit statuses, over every command: 2 for wrong use, 3 where nobody is there to answer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

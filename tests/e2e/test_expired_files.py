@@ -1,7 +1,5 @@
 """A consumer that comes back to files that are gone goes on behind them; the disk is given back."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """`cometmq explain` names what keeps a message from a group; `conflicts` and `transactions` beside it."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A topic is given fewer queues: first nobody writes to the others, then nobody reads them."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from cometmq import (

@@ -1,7 +1,5 @@
 """The gRPC server and the client of Google's `grpcio`, over real sockets."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading

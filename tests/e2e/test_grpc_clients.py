@@ -1,7 +1,5 @@
 """The official Python client of RocketMQ 5 against `cometmq up --grpc`: real processes on both sides."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -30,7 +28,7 @@ class GrpcCluster(Running):
             "--grpc-port", "0", "--nameserver-port", "0", "--broker-port", "0", nameserver=None,
         )  # fmt: skip
 
-    def __enter__(self) -> GrpcCluster:
+    def __enter__(self) -> "GrpcCluster":
         try:
             self.wait_for("Ctrl-C stops", path=self.err)
         except BaseException:

@@ -1,7 +1,5 @@
 """The gRPC port of a broker that is a program of its own: from a broker.conf, with access control, and killed."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

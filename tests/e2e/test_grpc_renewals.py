@@ -1,7 +1,5 @@
 """Renewals: messages of a live client stay hidden under their first handle, also after a restart; those of a dead one come back."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Calls of a plain gRPC client to an embedded broker: routes, sends, receipts, offsets, and what is refused with which text."""
 
-from __future__ import annotations
-
 import gzip
 import queue
 import threading

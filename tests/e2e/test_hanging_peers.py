@@ -1,7 +1,5 @@
 """A broker or nameserver that hangs takes a part of the time of a request, and another one does the work."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """One table: the lag of groups as the commands, the dashboard and metrics give it, beside the truth."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

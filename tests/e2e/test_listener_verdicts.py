@@ -1,7 +1,5 @@
 """Listeners that refuse a message for good, ask for it later, or break their contract, for every kind of consumer."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading

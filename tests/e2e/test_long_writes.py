@@ -1,7 +1,5 @@
 """Sends that came while a write to the log took long are refused, where a broker is told to fail fast."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

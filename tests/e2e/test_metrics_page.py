@@ -1,7 +1,5 @@
 """The pages of a broker's process: what Prometheus and a container's probes read."""
 
-from __future__ import annotations
-
 import json
 import socket
 from urllib.error import HTTPError

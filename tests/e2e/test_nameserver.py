@@ -1,7 +1,5 @@
 """The nameserver as a process: real sockets, requests framed by hand, brokers that die."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """`cometmq acl`, as processes against a real cluster with Auth 2.0."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """`cometmq cluster` for operators, as processes against a real cluster."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`cometmq dlq`, as processes against a real cluster: dead letters are sent again, each once."""
 
-from __future__ import annotations
-
 import asyncio
 import collections
 import json

@@ -1,7 +1,5 @@
 """`cometmq doctor`: faults planted in real clusters are found, and nothing is on a sound one."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import re

@@ -1,7 +1,5 @@
 """`cometmq group` and `cometmq offset`, as processes against a real cluster."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack

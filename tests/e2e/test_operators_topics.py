@@ -1,7 +1,5 @@
 """`cometmq topic stats`, `queues`, `perm` and `cometmq message trace`, `resend`, as processes against a real cluster."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

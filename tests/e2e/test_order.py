@@ -1,7 +1,5 @@
 """Order holds: keys over queues, consumers that come and go, a broker that is killed; and what a refusal does."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

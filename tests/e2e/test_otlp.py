@@ -3,8 +3,6 @@
 The collector is away, comes, and gets what the page says; a message's spans are one trace; off, nothing of it is loaded.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

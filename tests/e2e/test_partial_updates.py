@@ -1,7 +1,5 @@
 """Updates of topics and groups: what an update does not name stays as it is, at each broker."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A push consumer whose queues the broker shares out: it pulls or pops, as an administrator says."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from dataclasses import replace

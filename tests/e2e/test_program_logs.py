@@ -1,7 +1,5 @@
 """The logs of the programs: what they say at a start, who changed what, at which level, in which file, and as JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

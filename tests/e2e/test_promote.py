@@ -1,7 +1,5 @@
 """`cometmq cluster promote` and `demote`: what they say first, what they do, and what they refuse."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

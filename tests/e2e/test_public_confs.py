@@ -1,7 +1,5 @@
 """Configuration files as people write them: what the check says of each, and that the start agrees."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys

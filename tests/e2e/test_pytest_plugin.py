@@ -1,7 +1,5 @@
 """The plugin as a user's own test run meets it: a pytest of its own, in a folder of its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Ranges of queues as records, and questions about many queues at once, of a real broker."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import replace

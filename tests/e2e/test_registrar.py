@@ -1,7 +1,5 @@
 """The registrar against real nameservers in this process: changes, losses, leaving."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Auth 2.0 of programs from the command line: users and policies over the wire, kept, and never told with a password."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

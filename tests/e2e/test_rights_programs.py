@@ -1,7 +1,5 @@
 """Rights at programs from the command line: our clients sign, strangers get nothing, files are followed."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

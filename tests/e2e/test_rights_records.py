@@ -1,7 +1,5 @@
 """Rights to a record that is named by its place: what matters is its topic, not what the request says."""
 
-from __future__ import annotations
-
 import pytest
 
 from cometmq import Admin, ClientSettings, Credentials, Message, Producer, ProducerSettings

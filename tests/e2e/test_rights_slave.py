@@ -1,7 +1,5 @@
 """A slave and its master with users and rights: who copies signs, users are made at both, and both ask everybody."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

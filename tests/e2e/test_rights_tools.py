@@ -1,7 +1,5 @@
 """Rights of the command line: it signs with a file as mqadmin does, or with the environment, never with a flag."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

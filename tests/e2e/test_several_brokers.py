@@ -1,7 +1,5 @@
 """`cometmq up --brokers N`: one cluster of processes, which start, end, come back and are fewer as its page says."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -31,7 +29,7 @@ class Cluster(Running):
             "--brokers", str(brokers), *(ports or PORTS), nameserver=None,
         )  # fmt: skip
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> "Cluster":
         try:
             self.wait_for("Ctrl-C stops", path=self.err)
         except BaseException:

@@ -1,7 +1,5 @@
 """The simple consumer: receive, acknowledge, hide for longer; on a whole cluster."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

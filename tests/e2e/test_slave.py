@@ -1,7 +1,5 @@
 """A master, its slave and a nameserver as programs: what the slave has, answers and gives back."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """A slave and its master over TLS: the log is copied, nothing of it can be read on the way, and nobody gets it plain."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Consumers that filter by SQL92, on a whole cluster."""
 
-from __future__ import annotations
-
 import pytest
 
 from cometmq import Message, Producer, PullConsumer, Sql

@@ -1,7 +1,5 @@
 """Where a group begins: while somebody sends, after a short first run, and in queues that were added while it was away."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """TLS of programs from the command line: what is plain is refused, what is not trusted is not spoken to, nothing can be read."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """A topic is deleted and made again under a running group, which consumes each message of the new one."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

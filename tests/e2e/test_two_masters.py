@@ -1,7 +1,5 @@
 """A slave is made the master while the old one hangs, and the old one comes back: one of them has the name."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The programs that type checkers accept in their strictest mode (tests/typing) do run."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Functions that the user passes to a client raise whatever they like: its caller gets it, and no part of the client ends."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Callable, Iterator

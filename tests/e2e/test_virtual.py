@@ -1,7 +1,5 @@
 """A whole broker and its clients under virtual time, as a user's test has them."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """All client classes x ways to fail x ways to leave: nothing hangs, nothing is lost, and what was not finished comes again."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

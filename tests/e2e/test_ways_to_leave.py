@@ -1,7 +1,5 @@
 """Programs that leave a block of a client: what the table of all clients and ways (`test_ways_table.py`) does not have."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

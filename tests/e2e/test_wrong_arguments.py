@@ -1,7 +1,5 @@
 """Arguments of wrong kinds, for each parameter of the public constructors and methods: the error names the parameter."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A nameserver that was started a moment ago lists only some of the brokers: a change at every master reaches the others, too."""
 
-from __future__ import annotations
-
 import pytest
 
 from cometmq import Admin

@@ -1,7 +1,5 @@
 """The nameserver that frames are sent to, or that the broker under test is registered at; and how many frames there are."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

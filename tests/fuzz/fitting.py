@@ -5,8 +5,6 @@ by name, and each field a kind: what a client would put there, and what nobody s
 right shape, of which a part is changed now and then.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import struct

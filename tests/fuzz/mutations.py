@@ -1,7 +1,5 @@
 """Breaks good frames in many ways; the length in front always stays true, so the stream stays readable."""
 
-from __future__ import annotations
-
 import json
 import random
 import struct

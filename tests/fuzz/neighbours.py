@@ -3,8 +3,6 @@
 A server closes such connections after some seconds; whoever is closed comes again, so that there are always as many.
 """
 
-from __future__ import annotations
-
 import contextlib
 import select
 import socket

@@ -3,8 +3,6 @@
 COMETMQ_FUZZ_SEED repeats a run; COMETMQ_FUZZ_FRAMES makes it longer.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import socket

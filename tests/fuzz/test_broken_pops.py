@@ -1,7 +1,5 @@
 """No header or body of pop or of filters makes the broker fail inside: it answers, and what was sent is still there."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

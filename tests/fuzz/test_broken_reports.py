@@ -4,8 +4,6 @@ Nobody who may not gets a byte, no send is answered for them, and a good slave i
 COMETMQ_FUZZ_SEED repeats a run; COMETMQ_FUZZ_REPORTS makes it longer.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -4,8 +4,6 @@ They come in memory, under virtual time. COMETMQ_FUZZ_SEED repeats a run; `make 
 connections.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import logging

@@ -4,8 +4,6 @@ Beside them: 2,000 connections that begin a frame and do not end it, that trickl
 registration that is a bomb. A client that signs must not notice, and memory stays where it was. COMETMQ_FUZZ_GUARDED, or `--frames`, makes it longer.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import resource

@@ -1,7 +1,5 @@
 """`cometmq store import-dledger`: what a Java DLedger group committed becomes an ordinary store; bad directories are refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tarfile

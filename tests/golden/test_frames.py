@@ -3,8 +3,6 @@
 The frames are recordings (frames/README.md), so this is the proof that our codings are RocketMQ's.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The delayed message that a Java broker left waiting is delivered by ours, and no other a second time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

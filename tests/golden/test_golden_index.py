@@ -1,7 +1,5 @@
 """The index that we build from the log alone is the one that Java built, byte for byte."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

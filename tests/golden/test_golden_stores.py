@@ -1,7 +1,5 @@
 """The stores that Java wrote open, and every message its own consumer had read is found, exactly."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

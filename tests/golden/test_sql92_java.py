@@ -7,8 +7,6 @@ expression. Expressions were made at random, and those with words behind them, w
 Java refuses zero with a point; ours takes it (docs/compatibility.md).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Queues of the other kinds that a Java broker wrote: light, batch, extended; read and kept."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where the log's first file goes, what a Java broker's other queues have of it goes as well, and no more."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 Repair builds queues, index and checkpoint from the log alone, byte for byte as Java left them.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

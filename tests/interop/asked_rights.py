@@ -3,8 +3,6 @@
 The same requests go to ours and to Java's: what is compared is who is let in, not what became of the request.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

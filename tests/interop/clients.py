@@ -5,8 +5,6 @@ race of the client itself, one ended a race of their own. They write beside them
 in the cache folder, which also keeps the jars of each client.
 """
 
-from __future__ import annotations
-
 import fcntl
 import re
 import shutil

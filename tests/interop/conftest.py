@@ -1,7 +1,5 @@
 """Clusters for the interop tests: ours, the reference, and the mixtures."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ are in tests/golden/stores/dledger (its README has the settings). DLedger's own 
 zeros that an import does not read.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tarfile

@@ -1,7 +1,5 @@
 """A store that brokers of either make open one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path

@@ -5,8 +5,6 @@ FOLDER/expected.json what stands in it. Extended queues, light queues (LMQ) and 
 off by default in a Java broker; the settings below turn them on and keep the files small.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -8,8 +8,6 @@ The test (test_mqadmin.py) runs the same lines against our servers. What differs
 versions, sizes, ids) is replaced by a word for it, in the record and in what is compared.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What the tests of our own client share: topics of their own, consumers with a box, everything of a topic."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time

@@ -4,8 +4,6 @@ The text is kept as tests/golden/metrics/broker-5.3.3.txt, which says what names
 have. Anew: `python -m tests.interop.record_metrics FILE`.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

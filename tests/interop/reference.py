@@ -6,8 +6,6 @@ everything that Java writes (store, logs, home, temporary files) stays in the te
 By hand: `python -m tests.interop.reference FOLDER [key=value…]` starts both and stops them on Ctrl-C.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -3,8 +3,6 @@
 Everything is read as JSON or by byte position, from what each broker answers or keeps; none of our codecs reads it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import struct

@@ -1,7 +1,5 @@
 """One broker at a time has a directory, ours or Java's; and a Java broker serves what we have repaired."""
 
-from __future__ import annotations
-
 import signal
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Access control and TLS of ours with official programs: their signed clients and tools at our servers."""
 
-from __future__ import annotations
-
 import pytest
 
 from cometmq import Admin, ClientSettings, Credentials, TlsSettings

@@ -3,8 +3,6 @@
 Every difference stands in docs/compatibility.md ("What access control asks about (ACL 1.0)"), and no other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

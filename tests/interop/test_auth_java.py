@@ -3,8 +3,6 @@
 Every difference stands in docs/compatibility.md ("A request without a rule", "Rights of three requests"), and no other.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

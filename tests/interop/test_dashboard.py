@@ -1,7 +1,5 @@
 """The dashboard on a cluster of Java's: each page is there, and what it says is what `mqadmin` says."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The dashboard on a cluster of Java's with Auth 2.0: its users and policies are those that `mqadmin` lists, whoever made them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What waits in a store is delivered by the broker that opens it next, whoever wrote it: Java's or ours."""
 
-from __future__ import annotations
-
 import signal
 import time
 

@@ -1,7 +1,5 @@
 """What a Java DLedger group committed is served by a plain Java broker and by ours, from the store that was made of it."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from pathlib import Path

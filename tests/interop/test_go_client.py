@@ -4,8 +4,6 @@ One run of the program does all scenarios at once; each is one test here, and on
 failed. The program is built with the versions of `go/go.sum` into the cache folder.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

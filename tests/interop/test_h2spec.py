@@ -3,8 +3,6 @@
 It is built from the Go module into the cache folder the first time.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

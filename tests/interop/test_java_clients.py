@@ -4,8 +4,6 @@ Each scenario of `java/run.sh` is one test here, for each client version and hea
 client does all its scenarios, eight at a time; a scenario that does not report has failed.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

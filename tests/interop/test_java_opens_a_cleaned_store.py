@@ -1,7 +1,5 @@
 """A Java broker opens the store that our cleaning left, and goes on with every queue."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

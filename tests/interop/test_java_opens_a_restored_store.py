@@ -1,7 +1,5 @@
 """A Java broker serves a store that came back from an archive, its queues and index made from the log in sizes of their own."""
 
-from __future__ import annotations
-
 import signal
 from collections import Counter
 from pathlib import Path

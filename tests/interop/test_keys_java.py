@@ -1,7 +1,5 @@
 """The list of RocketMQ's keys is what the classes of 5.3.3 and 5.5.0 set."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The lag of groups as `mqadmin consumerProgress` gives it at our brokers, beside the truth."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """With light queues all offsets lie in lmqConsumerOffset.json: what either broker kept the other goes on with."""
 
-from __future__ import annotations
-
 import json
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Half of a cluster is Java: their brokers at our nameserver, our broker at theirs, mqadmin at both."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

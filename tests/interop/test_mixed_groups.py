@@ -1,7 +1,5 @@
 """A group with a Java member and one of ours: both share its queues, and each takes over when the other leaves."""
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict
 from collections.abc import Iterator

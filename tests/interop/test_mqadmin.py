@@ -6,8 +6,6 @@ has been quiet for 10 s. Other rates and times are not those of another run: the
 was sent and consumed in it; rates of Java's, as they were recorded, too.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """`mqadmin` looks messages up: it prints the same for our broker as for Java's on the same store."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager

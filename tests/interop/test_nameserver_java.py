@@ -1,7 +1,5 @@
 """Our nameserver under `mqadmin` and a Java broker; our registrar at a Java nameserver."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

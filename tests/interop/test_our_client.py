@@ -4,8 +4,6 @@ retries, broadcasting, administration. (Plain sending and consuming: test_our_pr
 Every test here runs on both clusters.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -3,8 +3,6 @@
 Named after those of `java/run.sh`; the other test_our_* files have the rest of them.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from cometmq import (

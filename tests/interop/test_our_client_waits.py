@@ -1,7 +1,5 @@
 """Our client's delays and dead letters, on a Java broker and on ours."""
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import datetime, timedelta

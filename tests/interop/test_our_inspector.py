@@ -1,7 +1,5 @@
 """`explain` on Java's servers and ours: the same answers, but for what only our broker knows."""
 
-from __future__ import annotations
-
 import pytest
 
 from cometmq import Admin, Message, Tag

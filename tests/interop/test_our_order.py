@@ -1,7 +1,5 @@
 """Our consumers in order, on Java's servers and ours."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Our client's requests, traces and answers to consoles, on a Java broker and on ours."""
 
-from __future__ import annotations
-
 import pytest
 
 from cometmq import (

@@ -3,8 +3,6 @@
 Every test here runs on both clusters.
 """
 
-from __future__ import annotations
-
 import time
 
 import pytest

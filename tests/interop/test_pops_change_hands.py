@@ -1,7 +1,5 @@
 """What was popped and not acknowledged comes again from the broker that opens the store next, Java's or ours."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import time

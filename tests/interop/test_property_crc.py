@@ -1,7 +1,5 @@
 """Records with a CRC of their whole: Java's fit as we read it, and ours as a Java broker does."""
 
-from __future__ import annotations
-
 import signal
 from dataclasses import replace
 from pathlib import Path

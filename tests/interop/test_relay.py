@@ -4,8 +4,6 @@ Each turn asks for everything that was ever stored, by key, by id and by time, a
 for those, and ends: in order, or by kill -9. The index files are small, so that some are full.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from dataclasses import dataclass, field

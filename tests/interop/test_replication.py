@@ -4,8 +4,6 @@ Each side is killed in the middle of load and started again. Then the slave has,
 bytes; `mqadmin` sees both, and tells the same of a group when the slave is all there is.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator

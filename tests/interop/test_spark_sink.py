@@ -3,8 +3,6 @@
 A Java broker makes a second message of a repeated END_TRANSACTION, so a ledger of which a part was committed is the hard case.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A store is the same to both: a Java broker opens what ours wrote, and ours what a Java broker wrote."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable
 from functools import partial

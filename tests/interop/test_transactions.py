@@ -1,7 +1,5 @@
 """Transactions of our client on Java's broker and ours, and open ones in a store that changes hands."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

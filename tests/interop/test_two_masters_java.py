@@ -1,7 +1,5 @@
 """Two masters of one name at a Java nameserver: the promoted one has the higher epoch, and the old one takes nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from cometmq.model.codes import ResponseCode

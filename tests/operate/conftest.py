@@ -1,7 +1,5 @@
 """The watched cluster of this folder's tests about metrics, alerts and the board."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -3,8 +3,6 @@
 The tests share one cluster and go on where the one before has ended.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Alerts that look back for hours, as they are in deploy/prometheus, on numbers that `promtool` gives them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

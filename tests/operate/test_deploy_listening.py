@@ -3,8 +3,6 @@
 The marks of Kubernetes and Podman are made here; `test_deploy_image.py` has Docker's, in a root file system of its own.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What systemd is told by each program, at a real socket: ready when it serves, alive while it does, and that it stops."""
 
-from __future__ import annotations
-
 import platform
 import re
 import signal

@@ -1,7 +1,5 @@
 """Each finding of operators is held by tests, and these tests are there."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

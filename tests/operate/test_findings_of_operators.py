@@ -5,8 +5,6 @@ first message, stuck later, with dead letters, and offline; delayed, timed and h
 the members, which are threads of this one. The last tests stop and kill brokers.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import time

@@ -3,8 +3,6 @@
 `promtool` and `prometheus` must be there: a suite that cannot run must fail.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

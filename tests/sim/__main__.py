@@ -3,8 +3,6 @@
 Prints the trace's hash of each run that is asked for alone, and of failed ones how to repeat them.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

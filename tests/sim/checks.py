@@ -1,7 +1,5 @@
 """What must hold at every step of a run."""
 
-from __future__ import annotations
-
 from tests.sim.disk import Files, Record
 
 

@@ -1,7 +1,5 @@
 """A simulated disk of one member: what is written, and what of it would survive a power cut."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A simulated group: its hosts, clients that write, and faults that a scene may cause."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 

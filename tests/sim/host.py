@@ -1,7 +1,5 @@
 """A simulated process of one member: does what its machine asks for, answers clients, and can be killed at any moment."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Bugs that are planted into the machine or its host, to see that the simulator finds them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """What happens to simulated groups: storms of random faults, and what DLedger's users met."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from cometmq.replication.group.messages import Membership

@@ -1,7 +1,5 @@
 """Simulated time, network and clocks. One seed decides everything, and a run prints the same trace for the same seed."""
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 from collections.abc import Callable

@@ -7,8 +7,6 @@ COMETMQ_JOB_SEEDS=0-19 tries more than one scenario of each job; COMETMQ_JOB_KIL
 first by SIGKILL.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -4,8 +4,6 @@ What a body says is in the table, or the body is in `_bad`. A run with other opt
 before, does not take away what the topic has deleted since. COMETMQ_JOB_EXAMPLES=20 tries more than one example each.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

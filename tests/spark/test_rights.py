@@ -1,7 +1,5 @@
 """Source and sink sign their requests, and the secret is in no plan and no output of Spark's."""
 
-from __future__ import annotations
-
 import pytest
 
 from cometmq import Admin, ClientSettings, Credentials

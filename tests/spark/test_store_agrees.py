@@ -1,7 +1,5 @@
 """Three ways to the same messages: a broker asked by the source, its files read by Spark, its files read directly."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

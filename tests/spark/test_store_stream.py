@@ -1,7 +1,5 @@
 """A growing log as a stream, and the format in a real session: read, SQL, write, stream over restarts."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the progress of a job counts: the tasks of its own run, and no others of the session."""
 
-from __future__ import annotations
-
 import time
 
 from pyspark.sql import SparkSession

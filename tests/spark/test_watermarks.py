@@ -1,7 +1,5 @@
 """A backlog meets a watermark: every window of a stream that catches up is as one batch read gives it."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from datetime import datetime

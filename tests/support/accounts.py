@@ -1,7 +1,5 @@
 """Servers with ACL 1.0 for tests: files of accounts, and the programs on them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

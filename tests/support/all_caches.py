@@ -1,7 +1,5 @@
 """Imports the whole package, finds all of its caches, and feeds them with long texts; run as a program."""
 
-from __future__ import annotations
-
 import functools
 import gc
 import importlib

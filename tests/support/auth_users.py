@@ -1,7 +1,5 @@
 """Servers with Auth 2.0 for tests: the settings, the bodies of requests about users, and signed requests of raw peers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """A store of ours with very many messages, put as a broker puts them."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

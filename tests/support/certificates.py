@@ -1,7 +1,5 @@
 """Certificates for tests, made by OpenSSL: an authority, and what it signs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Chromium of the machine, driven by playwright."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ Each program starts a client of every class, lets them outlive their home in its
 `use`, `start` and `close` answer then, and a further `use`: "done", or the error.
 """
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import json
@@ -35,7 +33,7 @@ class Broken(Exception):
     """A start that fails."""
 
 
-def break_start(one: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def break_start(one: Any, monkeypatch: "pytest.MonkeyPatch") -> None:
     """Let starts of a client fail as their last step, when all parts are there, until `monkeypatch.undo`."""
     opened = one._open
 

@@ -6,8 +6,6 @@ The server and this process see the same folders. The session is of a process of
 is, PySpark lets no other be.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

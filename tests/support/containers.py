@@ -9,8 +9,6 @@ What Docker does for a container is done here: `/.dockerenv`, the names of the o
 the image's user, a file system that cannot be written, no capabilities, process 1.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
@@ -81,7 +79,7 @@ class Bridge:
         *,
         port: int,
         env: Mapping[str, str],
-    ) -> Container:
+    ) -> "Container":
         """A container that is ready when it listens on `port`; not started yet. `add` has given it its network."""
         place = self._folder / name
         hosts = "".join(f"{ip} {host}\n" for host, ip in self._hosts.items())

@@ -1,7 +1,5 @@
 """Messages that wait: sent by hand to any broker, and found where they were delivered."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

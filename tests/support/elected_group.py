@@ -1,7 +1,5 @@
 """Three real brokers that elect their leader, and a nameserver."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -6,8 +6,6 @@ that: `power_cut` gives the disk as the next start finds it, `kill` the same aft
 process alone.
 """
 
-from __future__ import annotations
-
 import errno
 import itertools
 import random
@@ -88,7 +86,7 @@ class FakeDisk:
         """No more faults."""
         self.faults.clear()
 
-    def kill(self) -> FakeDisk:
+    def kill(self) -> "FakeDisk":
         """The disk as the next process finds it: all that was written, no descriptor, no lock."""
         after = self._copy()
         after.names = {path: _twin(inode) for path, inode in self.names.items()}
@@ -101,7 +99,7 @@ class FakeDisk:
         after.durable_directories = set(self.durable_directories)
         return after
 
-    def power_cut(self, chance: random.Random | None = None) -> FakeDisk:
+    def power_cut(self, chance: random.Random | None = None) -> "FakeDisk":
         """The disk after a power cut.
 
         Args:
@@ -124,7 +122,7 @@ class FakeDisk:
         after.durable_directories = set(self.durable_directories)
         return after
 
-    def _copy(self) -> FakeDisk:
+    def _copy(self) -> "FakeDisk":
         after = FakeDisk(room=self.room)
         after.used = self.used
         after.clock, after.capacity = self.clock, self.capacity

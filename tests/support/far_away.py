@@ -4,8 +4,6 @@ A request belongs to the round trip behind the last one of which an answer had c
 the count is what nobody can save who waits for one answer before the next request.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

@@ -5,8 +5,6 @@
 The length does not count itself. Only the JSON header is spoken here.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import struct

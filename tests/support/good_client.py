@@ -20,8 +20,6 @@ error of its own, `KeptWaiting`, and `rerun_waits` has such a test, and no other
 server is held up each time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import multiprocessing

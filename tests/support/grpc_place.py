@@ -1,7 +1,5 @@
 """A gRPC server on real sockets, in a thread with the loop of programs."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading
@@ -40,7 +38,7 @@ class GrpcPlace:
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: run(self._main()))
 
-    def __enter__(self) -> GrpcPlace:
+    def __enter__(self) -> "GrpcPlace":
         self._thread.start()
         assert self._started.wait(START_SECONDS_MAX)
         return self

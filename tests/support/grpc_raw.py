@@ -1,7 +1,5 @@
 """A plain gRPC client for tests (grpcio), which sends any request of MessagingService, wrong ones too."""
 
-from __future__ import annotations
-
 import hmac
 import itertools
 import queue
@@ -51,7 +49,7 @@ class RawGrpc:
                 ("authorization", f"MQv2-HMAC-SHA1 Credential={key}, SignedHeaders=x-mq-date-time, Signature={sign}"),
             ]  # fmt: skip
 
-    def __enter__(self) -> RawGrpc:
+    def __enter__(self) -> "RawGrpc":
         return self
 
     def __exit__(self, *_error: object) -> None:

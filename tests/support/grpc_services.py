@@ -1,7 +1,5 @@
 """Services of gRPC for tests of the server: they echo, talk, wait, stream and fail."""
 
-from __future__ import annotations
-
 from cometmq.proxy.grpc.calls import CallRefused, GrpcStatus, Services, Streaming, Unary
 from cometmq.proxy.grpc.server_call import GrpcCall
 

@@ -1,7 +1,5 @@
 """A client of HTTP/2 by hand, on the loop of a test: it sends the frames it is given and keeps those it gets."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 
@@ -44,7 +42,7 @@ class H2Client(asyncio.Protocol):
         self._next_stream = 1
 
     @classmethod
-    async def connect(cls, port: int, hello: bytes = HELLO) -> H2Client:
+    async def connect(cls, port: int, hello: bytes = HELLO) -> "H2Client":
         loop = asyncio.get_running_loop()
         client = cls()
         client.transport, _ = await loop.create_connection(lambda: client, "127.0.0.1", port)
@@ -88,7 +86,9 @@ class H2Client(asyncio.Protocol):
         """The error codes of GOAWAY frames."""
         return [each.code for each in self.frames if each.kind == GOAWAY]
 
-    async def until(self, is_so: Callable[[H2Client], object], seconds: float = 200.0) -> None:
+    async def until(
+        self, is_so: "Callable[[H2Client], object]", seconds: float = 200.0
+    ) -> None:
         """Wait until something holds; fail after so many seconds."""
         async with asyncio.timeout(seconds):
             while not is_so(self):

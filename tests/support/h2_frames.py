@@ -1,7 +1,5 @@
 """Frames of HTTP/2 by hand: right and wrong ones, as a client sends them, and those of a server taken apart."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable
 from typing import NamedTuple

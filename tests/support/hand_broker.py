@@ -1,7 +1,5 @@
 """What a broker's machines stand on, without a loop, a socket or a second: store, topics, puts, a world by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from random import Random

@@ -1,7 +1,5 @@
 """A clock that only the test turns."""
 
-from __future__ import annotations
-
 
 class HandClock:
     """A `model.clock.Clock`: both times move together, and only by `turn`.

@@ -1,7 +1,5 @@
 """A `World` of the broker's machines without a loop, a thread or a second: only the test goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from heapq import heappop, heappush
@@ -83,7 +81,7 @@ class HandWorld:
         self.settle()
         return outcome.get()
 
-    def begin(self, steps: Steps[T]) -> Outcome:
+    def begin(self, steps: Steps[T]) -> "Outcome":
         """Take steps up to their first wait."""
         outcome: Outcome = Outcome()
         StepsRun(self, steps, outcome.take).go_on()

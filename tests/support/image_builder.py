@@ -6,8 +6,6 @@ The base is what debootstrap makes of Debian's packages. Layers are kept in `cac
 of, so that a second build does nothing. Needs root, as mounts and namespaces do.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@
 the one that users run. Without a C compiler this raises: a suite that cannot run must fail.
 """
 
-from __future__ import annotations
-
 import errno
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """Bodies of each format that the job `table` reads, and the row that each one says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Random bodies, names and folders for jobs, and what a plain reading of them says."""
 
-from __future__ import annotations
-
 import json
 import re
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """The tables of docs/operate/json.md and json-store.md, and whether what a command prints is as they say."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache

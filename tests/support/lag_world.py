@@ -4,8 +4,6 @@ A master with a slave, and a second master. A consumer of ours commits where it 
 by a heartbeat and pulls of its own (`tests/unit/broker/test_group_positions.py`).
 """
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict
 from collections.abc import Iterator

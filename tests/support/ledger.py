@@ -5,8 +5,6 @@ A ledger sends numbered bodies, each once and to a known queue, and remembers wh
 all that was acknowledged must be there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Sends by hand: pipelined SEND_MESSAGE_V2 frames on one plain socket, nothing of our client in it."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Something that is built from the log: the places of its records, in a file, with a position of its own."""
 
-from __future__ import annotations
-
 import errno
 import json
 from collections.abc import Callable

@@ -4,8 +4,6 @@ It needs root and a kernel with loop devices; where one is missing this raises w
 suite that cannot run must fail.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os
@@ -70,7 +68,7 @@ class LoopDisk:
         self.unmount()
         self.mount()
 
-    def __enter__(self) -> LoopDisk:
+    def __enter__(self) -> "LoopDisk":
         return self
 
     def __exit__(

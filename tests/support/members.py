@@ -1,7 +1,5 @@
 """The members of a broker's group, asked and looked at by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How much memory a process holds, while something happens and behind it."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Self

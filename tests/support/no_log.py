@@ -1,7 +1,5 @@
 """A world of machines on the running loop, under the system's time; nothing of it waits for a log."""
 
-from __future__ import annotations
-
 from cometmq.net.clock import SystemClock
 from cometmq.net.loop import BeatTimers
 from cometmq.steps.on_loop import LoopWorld

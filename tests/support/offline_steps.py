@@ -1,7 +1,5 @@
 """What the tools of closed stores do, from beginning to end in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar

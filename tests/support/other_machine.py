@@ -6,8 +6,6 @@ with OtherMachine() as other:
     other.call(lambda: socket.create_connection((other.here, port)))
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import random

@@ -1,7 +1,5 @@
 """A collector of OpenTelemetry for tests: a real gRPC server that decodes OTLP's own protobuf, and keeps what came."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -35,7 +33,7 @@ class OtlpReceiver:
     def target(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def __enter__(self) -> OtlpReceiver:
+    def __enter__(self) -> "OtlpReceiver":
         self._server.start()
         return self
 

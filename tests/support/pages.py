@@ -14,8 +14,6 @@ free ones, a store that a page takes for granted is one that a Java broker wrote
 command printed, and files of Spark lie in the test's folder.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import contextlib

@@ -4,8 +4,6 @@ A program's output goes to a log file beside its conf file; where it does not co
 end of that log. Everything waits with a deadline and by looking, never by sleeping a fixed time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random
@@ -125,7 +123,7 @@ class Program:
         assert self.process is not None
         return self.process.pid
 
-    def start(self) -> Program:
+    def start(self) -> "Program":
         """Start it, and wait until it accepts connections and is ready."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
@@ -178,7 +176,7 @@ class Program:
             self.process.wait(STOP_SECONDS_MAX)
             raise
 
-    def __enter__(self) -> Program:
+    def __enter__(self) -> "Program":
         return self if self.process is not None else self.start()
 
     def __exit__(self, *_: object) -> None:

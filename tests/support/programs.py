@@ -1,7 +1,5 @@
 """Programs that run to their end beside a test."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -4,8 +4,6 @@ It forwards bytes as they come and cuts its own copy into frames; an answer is p
 connection and opaque, so that a recorded answer says what it answers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

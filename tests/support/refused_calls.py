@@ -3,8 +3,6 @@
 Each error is of CometMQ's types, and names the item that it is about.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A store that copies a master's log, on the running loop: what a slave is without its handlers."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import subprocess
@@ -42,7 +40,7 @@ class Replica:
         self._own_ip = own_ip
         self._terms = terms or LinkTerms()
 
-    async def start(self, master: str) -> Replica:
+    async def start(self, master: str) -> "Replica":
         """Copy from the master whose HA port is at `master`."""
         clock = loop_clock()
         self.store = MessageStore.open(self._path, self._settings, clock=clock)

@@ -1,7 +1,5 @@
 """The fields of requests that many tests write by hand, as official clients fill them; others are given by their names."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Nameservers and brokers on real sockets that answer by a script: for what a real one seldom does."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable
@@ -45,7 +43,7 @@ class Scripted:
     def requests(self, code: int) -> list[Command]:
         return [command for command in self.asked if command.code == code]
 
-    async def __aenter__(self) -> Scripted:
+    async def __aenter__(self) -> "Scripted":
         self.address = f"127.0.0.1:{await self.server.start('127.0.0.1', 0)}"
         return self
 

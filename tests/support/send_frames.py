@@ -1,7 +1,5 @@
 """Frames of sends in every form that a peer may give them, from what official clients write to what nobody does."""
 
-from __future__ import annotations
-
 import json
 import struct
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Orders of a shop as Avro and as Protobuf bodies, with the schemas that describe them."""
 
-from __future__ import annotations
-
 from io import BytesIO
 from typing import Any
 

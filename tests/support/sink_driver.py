@@ -7,8 +7,6 @@ this life ends: by SIGKILL, within the first batch that it begins anew. What a l
 again first: same query, same batch, same rows. Each batch goes to three topics, one for each promise.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -8,8 +8,6 @@ in the middle of a task, and in which it ends everything by SIGKILL, the JVM fir
 
 # ruff: noqa: N802, N803  Spark gives these names.
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Steps on the loop of a test: for services that wait for real threads."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Opens stores and puts messages, the way a broker does, for tests of the store."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

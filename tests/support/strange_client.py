@@ -5,8 +5,6 @@
 Each line of standard input is a verb and its number; the answer is a line of JSON.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

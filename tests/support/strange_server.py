@@ -4,8 +4,6 @@ Each request code has a script: it is given the request and gives the bytes that
 answered as a plain broker would, with little.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

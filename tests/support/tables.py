@@ -1,7 +1,5 @@
 """Dispatchers of a few codes that everybody may send."""
 
-from __future__ import annotations
-
 from cometmq.model.rights import Right
 from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.requests import (

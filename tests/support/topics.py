@@ -1,7 +1,5 @@
 """Topics of a real cluster: made, filled and read whole."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from cometmq import (

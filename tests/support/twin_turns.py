@@ -6,8 +6,6 @@ A turn is what connections bring at once, from its bytes to the answers. Both pa
 of the kernel get a part of that.
 """
 
-from __future__ import annotations
-
 import os
 
 ASKED = int(os.environ.get("COMETMQ_TWINS_TURNS", "0"))

@@ -1,7 +1,5 @@
 """The official Java client at the end of a pipe: it sends what a test gives it, and tells what it reads."""
 
-from __future__ import annotations
-
 import base64
 import fcntl
 import json
