@@ -8,7 +8,6 @@ import resource
 import socket
 import struct
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from tests.support.frames import connect
 from tests.support.good_client import GoodClient
 from tests.support.load import send_all, send_frame
 from tests.support.processes import wait_until
-from tests.support.programs import halted
+from tests.support.programs import descriptor_limit, halted
 
 TOPIC = "Crowd"
 
@@ -45,17 +44,6 @@ def listening(request, tmp_path_factory, nameserver, access):
 @pytest.fixture(params=LISTENERS)
 def listener(request) -> Listener:
     return LISTENERS[request.param]
-
-
-@contextlib.contextmanager
-def soft_limit(count: int) -> Iterator[None]:
-    """Programs that are started meanwhile begin with so few descriptors, and may raise that."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (count, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def with_descriptors(program: processes.Program, count: int) -> processes.Program:
@@ -104,7 +92,7 @@ def test_two_thousand_that_come_back_after_a_restart_are_all_answered(tmp_path, 
 
 
 def test_the_soft_limit_of_descriptors_is_raised(tmp_path):
-    with soft_limit(300):
+    with descriptor_limit(300):
         started = processes.nameserver(tmp_path / "nameserver").start()
         beside = processes.broker(tmp_path / "broker", started.address).start()
     with started, beside:

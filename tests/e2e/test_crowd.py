@@ -1,6 +1,5 @@
 """Many clients that each wait for their answers: all are served soon, and alike."""
 
-import resource
 import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 from tests.attacks.crowd import ask_all, ask_in_step, crowd
 from tests.support.load import send_all, send_frame
 from tests.support.processes import Program
-from tests.support.programs import small_cluster
+from tests.support.programs import descriptor_limit, small_cluster
 
 TOPIC = "Crowd"
 QUESTION = send_frame(TOPIC, b"x" * 100, opaque=1, queue_id=0)
@@ -20,17 +19,9 @@ BACK_SECONDS = 2.0
 
 
 @pytest.fixture
-def descriptors() -> Iterator[None]:
-    """As many as this process may have."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
-@pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Program]:
-    with small_cluster(tmp_path) as (_, program):
+    """A broker; this process may have as many connections as it can."""
+    with descriptor_limit(), small_cluster(tmp_path) as (_, program):
         send_all(program.address, TOPIC, [b"first"])
         yield program
 
@@ -41,7 +32,6 @@ def clock_of(program: Program) -> Callable[[], float]:
     return lambda: int(spent.read_text().split()[0]) / 1e9
 
 
-@pytest.mark.usefixtures("descriptors")
 def test_a_thousand_that_send_at_once_are_served_soon_and_alike(broker):
     """Each of 1,000 has its first answer within 0.3 s of the loop's time, and nobody twice as many as most have."""
     with crowd(broker.address, 1000) as members:
@@ -55,7 +45,6 @@ def test_a_thousand_that_send_at_once_are_served_soon_and_alike(broker):
     assert max(had) <= 2 * statistics.median(had)
 
 
-@pytest.mark.usefixtures("descriptors")
 def test_none_of_five_thousand_that_come_back_after_a_restart_waits_long(broker):
     """From its question on none waits for more than 2 s of the loop's time, while those before it go on."""
     broker.kill()

@@ -6,7 +6,6 @@ registration that is a bomb. A client that signs must not notice, and memory sta
 
 import contextlib
 import os
-import resource
 import socket
 import ssl
 import zlib
@@ -25,6 +24,7 @@ from tests.support.frames import json_frame, parts_of, read_frame
 from tests.support.good_client import KeptWaiting
 from tests.support.memory import MIB, MemoryWatch
 from tests.support.processes import Program
+from tests.support.programs import descriptor_limit
 
 FRAMES = int(os.environ.get("COMETMQ_FUZZ_GUARDED", "50000"))
 BATCH = 200
@@ -68,10 +68,8 @@ def processor_ms(pid: int) -> float:
 @pytest.fixture(scope="module", autouse=True)
 def _descriptors():
     """So many connections need more than a shell is given."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    with descriptor_limit():
+        yield
 
 
 @cache

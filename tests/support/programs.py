@@ -1,6 +1,7 @@
 """Programs that run to their end beside a test."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -59,6 +60,17 @@ def halted(program: Program) -> Iterator[None]:
         yield
     finally:
         os.kill(program.pid, signal.SIGCONT)
+
+
+@contextmanager
+def descriptor_limit(count: int | None = None) -> Iterator[None]:
+    """This process may have so many descriptors, None: all that it can; so begin programs that are started meanwhile."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count or hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @contextmanager
