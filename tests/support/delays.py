@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cometmq.codec.record import Record, decode_records
-from tests.support.frames import connect, json_frame, parts_of, read_frame
+from tests.support.frames import ask, connect, json_frame, parts_of, read_frame
 from tests.support.load import send_frame
 from tests.support.request_fields import pull_fields
 
@@ -77,7 +77,5 @@ def send_back(address: str, record: Record, group: str, delay_level: int) -> int
         "originMsgId": "", "originTopic": record.topic, "unitMode": "false",
         "maxReconsumeTimes": "16",
     }  # fmt: skip
-    with connect(address) as peer:
-        peer.sendall(json_frame(SEND_BACK, fields))
-        code: int = json.loads(parts_of(read_frame(peer))[1])["code"]
-        return code
+    code: int = ask(address, SEND_BACK, fields)[0]["code"]
+    return code

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from cometmq.codec.properties import encode_properties
 
-_LETTERS = {
+LETTERS = {
     "producerGroup": "a", "topic": "b", "defaultTopic": "c", "defaultTopicQueueNums": "d",
     "queueId": "e", "sysFlag": "f", "bornTimestamp": "g", "flag": "h", "properties": "i",
     "reconsumeTimes": "j", "unitMode": "k", "maxReconsumeTimes": "l", "batch": "m",
@@ -16,11 +16,7 @@ def send_fields(
     topic: str, queue_id: int | str = 0, properties: str = "", **more: object
 ) -> dict[str, str]:
     """A send in letters (SendMessageRequestHeaderV2)."""
-    fields = {
-        "a": "p", "b": topic, "c": "TBW102", "d": 4, "e": queue_id, "f": 0, "g": _now_ms(),
-        "h": 0, "i": properties, "j": 0, "k": "false", "m": "false",
-    }  # fmt: skip
-    return _texts(fields | more)
+    return in_letters(word_send_fields(topic, queue_id, properties)) | _texts(more)
 
 
 def word_send_fields(
@@ -50,7 +46,7 @@ def long_fields(
 
 def in_letters(fields: Mapping[str, str]) -> dict[str, str]:
     """The fields of a send in words under their letters."""
-    return {_LETTERS[name]: value for name, value in fields.items()}
+    return {LETTERS[name]: value for name, value in fields.items()}
 
 
 def short_fields(

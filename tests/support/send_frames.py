@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
+from tests.support.request_fields import LETTERS
+
 KEY = "7F0000010000000118B4AAC200000001"
 
 
@@ -154,11 +156,7 @@ NEARLY_PLAIN = st.builds(
     _ONE_THING,
 )  # fmt: skip
 # The fields of SEND_MESSAGE are words.
-WORDS = {
-    "a": "producerGroup", "b": "topic", "c": "defaultTopic", "d": "defaultTopicQueueNums", "e": "queueId",
-    "f": "sysFlag", "g": "bornTimestamp", "h": "flag", "i": "properties", "j": "reconsumeTimes",
-    "k": "unitMode", "l": "maxReconsumeTimes", "m": "batch",
-}  # fmt: skip
+WORDS = {letter: word for word, letter in LETTERS.items()}
 
 
 def in_words(sent: Sent) -> Sent:
