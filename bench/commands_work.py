@@ -14,8 +14,8 @@ from typing import Any
 from bench.load import run_loadgen
 from bench.store_work import QUEUES, ask_all, make_topics
 from bench.systems import COMETMQ, JAVA, Running, running
-from cometmq import PullConsumer
 from tests.interop import reference
+from tests.support import topics
 from tests.support.frames import json_frame
 
 Measured = dict[str, Any]
@@ -111,15 +111,7 @@ def replay(system: Running, group: str, count: int, *options: str) -> Measured:
 
 def stored_ms(system: Running, topic: str) -> list[int]:
     """When each message of a topic was stored, in order."""
-    found: list[int] = []
-    with PullConsumer(system.nameserver) as consumer:
-        for queue in consumer.queues(topic):
-            offset, end = consumer.min_offset(queue), consumer.max_offset(queue)
-            while offset < end:
-                pull = consumer.fetch(queue, offset)
-                found += [each.stored_ms for each in pull.messages]
-                offset = pull.next_offset
-    return sorted(found)
+    return sorted(each.stored_ms for each in topics.read(system.nameserver, topic))
 
 
 def cometmq(system: Running, *arguments: str, statuses: Collection[int] = (0,)) -> bytes:

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from cometmq import AsyncProducer, ConsumerSettings, Message, ProducerSettings, PullConsumer
+from cometmq import AsyncProducer, Message, ProducerSettings
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CometError
 from tests.attacks import holes
 from tests.attacks.stranger import Stranger
-from tests.support import certificates, processes
+from tests.support import certificates, processes, topics
 from tests.support.frames import connect, json_frame
 from tests.support.good_client import GoodClient
 from tests.support.load import send_all
@@ -142,7 +142,7 @@ def test_s11_no_message_of_one_tenant_is_found_at_another(tmp_path, nameserver):
         asyncio.run(send_as_two(nameserver.address))
         half_sends(broker.address)
         for tenant in ("TenantA", "TenantB"):
-            bodies = all_bodies(nameserver.address, tenant)
+            bodies = [each.body for each in topics.read(nameserver.address, tenant)]
             assert len(bodies) > 1_000
             for body in bodies:
                 name, text, crc = body.split(b"|")
@@ -194,17 +194,6 @@ def half_sends(address: str) -> None:
             frame = json_frame(310, fields, b"TenantA|half|0")
             stranger.socket.sendall(frame[:-cut])
         assert send_all(address, "TenantB", whole[cut * 5 : cut * 5 + 5]) in ([0] * 5, [])
-
-
-def all_bodies(nameserver: str, topic: str) -> list[bytes]:
-    bodies = []
-    with PullConsumer(nameserver, group="reader", settings=ConsumerSettings()) as consumer:
-        for queue in consumer.queues(topic):
-            offset = 0
-            while messages := consumer.fetch(queue, offset).messages:
-                bodies += [each.body for each in messages]
-                offset = messages[-1].queue_offset + 1
-    return bodies
 
 
 def test_s12_careless_requests_learn_nothing_of_our_insides(standing, nameserver):

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
-from cometmq import PullConsumer
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from cometmq.spark.sink.checks import TransactionChecks
 from cometmq.spark.sink.columns import SinkColumns
@@ -25,7 +24,7 @@ from cometmq.spark.sink.identity import TaskRun
 from cometmq.spark.sink.ledger import Ledgers
 from cometmq.spark.sink.settings import SinkSettings
 from cometmq.spark.sink.task import write_rows
-from tests.support import processes
+from tests.support import processes, topics
 from tests.support.load import read_queue
 from tests.support.programs import small_cluster
 from tests.support.sink_driver import DELIVERIES, STEPS, TASKS, bodies, topic_of
@@ -67,16 +66,10 @@ def books(nameserver: str, delivery: str, batches: int) -> Books:
         for body in bodies(batch, task)
     }
     found = Books(Counter(), {}, wanted)
-    with PullConsumer(nameserver, group="books") as consumer:
-        for queue in consumer.queues(topic_of(delivery)):
-            offset, end = 0, consumer.max_offset(queue)
-            while offset < end:
-                pulled = consumer.fetch(queue, offset, max_count=1000)
-                offset = pulled.next_offset
-                for message in pulled.messages:
-                    body = message.body.decode()
-                    found.copies[body] += 1
-                    found.ids.setdefault(body, set()).add(message.message_id)
+    for message in topics.read(nameserver, topic_of(delivery)):
+        body = message.body.decode()
+        found.copies[body] += 1
+        found.ids.setdefault(body, set()).add(message.message_id)
     return found
 
 

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from cometmq import PullConsumer, StoredMessage
+from cometmq import StoredMessage
 from cometmq.client.admin import replay_claims
 from cometmq.client.admin.replay import id_of
 from cometmq.connect import ReplayCandidate, ReplayClaims
 from cometmq.errors import TopicNotFound
 from cometmq.spark.jobs import dlq, sending
 from tests.dashboard.web import Served, Visitor, text_of
-from tests.spark.test_jobs_moving import dead_letters
+from tests.spark.test_jobs_moving import make_dead_letters
+from tests.support import topics
 from tests.support.command_line import COMETMQ
 from tests.support.processes import wait_until
 from tests.support.programs import run_program
@@ -27,26 +28,15 @@ COUNT = 6
 
 
 def messages(cluster, topic: str) -> list[StoredMessage]:
-    found: list[StoredMessage] = []
-    with PullConsumer(cluster.nameserver) as consumer, suppress(TopicNotFound):
-        for queue in consumer.queues(topic):
-            offset, end = consumer.min_offset(queue), consumer.max_offset(queue)
-            while offset < end:
-                pull = consumer.fetch(queue, offset)
-                found += pull.messages
-                offset = pull.next_offset
-    return found
+    with suppress(TopicNotFound):
+        return topics.read(cluster.nameserver, topic)
+    return []
 
 
 @pytest.fixture
 def letters(cluster, topic) -> dict[str, StoredMessage]:
     """Six dead letters of a group of the topic's name, by their keys."""
-    for _ in dead_letters(cluster, topic, topic, COUNT):
-        wait_until(
-            lambda: len(messages(cluster, f"%DLQ%{topic}")) == COUNT,
-            seconds=SECONDS_MAX,
-            what="six dead letters",
-        )
+    make_dead_letters(cluster, topic, topic, COUNT)
     return {each.keys[0]: each for each in messages(cluster, f"%DLQ%{topic}")}
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cometmq import Message, Producer, PullConsumer
+from cometmq import Message, Producer
+from tests.support import topics
 from tests.support.programs import small_cluster
 from tests.support.spark_sink_app import BATCH_ROWS, DELIVERIES, LEDGER, TASK
 
@@ -43,17 +44,8 @@ def life(folder: Path, nameserver: str, **steps: int) -> int:
 
 def found_in(nameserver: str, topic: str) -> tuple[Counter[str], set[tuple[str, str]]]:
     """How often each body is there, and the ids that it has."""
-    copies: Counter[str] = Counter()
-    ids = set()
-    with PullConsumer(nameserver, group="books") as consumer:
-        for queue in consumer.queues(topic):
-            offset, end = 0, consumer.max_offset(queue)
-            while offset < end:
-                pulled = consumer.fetch(queue, offset, max_count=1000)
-                offset = pulled.next_offset
-                copies.update(message.body.decode() for message in pulled.messages)
-                ids |= {(each.body.decode(), each.message_id) for each in pulled.messages}
-    return copies, ids
+    found = [(each.body.decode(), each.message_id) for each in topics.read(nameserver, topic)]
+    return Counter(body for body, _ in found), set(found)
 
 
 def test_a_spark_that_is_killed_loses_nothing_and_duplicates_as_promised(tmp_path: Path):
