@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from urllib.error import HTTPError
 import pytest
 
 from tests.support import processes
-from tests.support.frames import ask, json_frame, parts_of, read_frame
+from tests.support.frames import ask, connect, json_frame, parts_of, read_frame
 from tests.support.metrics_page import page
 from tests.support.other_machine import OtherMachine
 from tests.support.processes import wait_until
@@ -62,8 +61,7 @@ def body_of(*topics: str, counter: int = 1) -> bytes:
 @contextmanager
 def broker_at(program: processes.Program, *topics: str, **who):
     """A broker that registered and keeps its connection open; gives that connection."""
-    host, port = program.address.split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with connect(program.address) as connection:
         fields = {**identity(**who), "haServerAddr": "127.0.0.1:10912"}
         connection.sendall(json_frame(REGISTER, fields, body_of(*topics)))
         answer = json.loads(parts_of(read_frame(connection))[1])
@@ -182,8 +180,7 @@ def test_two_nameservers_know_nothing_of_each_other(tmp_path):
 
 def test_a_broker_that_falls_silent_is_dropped_and_disconnected(tmp_path):
     with processes.nameserver(tmp_path, scanNotActiveBrokerInterval=100) as program:
-        host, port = program.address.split(":")
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
+        with connect(program.address) as connection:
             fields = {
                 **identity(),
                 "haServerAddr": "",
@@ -282,16 +279,11 @@ def test_it_says_where_it_listens_and_ends_in_order(tmp_path):
                 line,
             )
             assert found, line
-            with broker_connection(found[1]):
+            with connect(found[1]):
                 process.send_signal(ending)
                 began = time.monotonic()
                 assert process.wait(10) == 0
                 assert time.monotonic() - began < 5
-
-
-def broker_connection(address: str) -> socket.socket:
-    host, port = address.split(":")
-    return socket.create_connection((host, int(port)), timeout=10)
 
 
 @pytest.mark.parametrize(

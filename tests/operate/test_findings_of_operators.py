@@ -133,7 +133,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         members(names, stack)
         stack.callback(opened.result().__exit__)
         visitor = Visitor(served).log_in()
-        stack.callback(visitor.close)
         conf = folder / "broker-a" / "broker.conf"
         made = World(names, brokers, ports, conf, served, visitor, began_ms)
 
