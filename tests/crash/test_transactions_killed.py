@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import itertools
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,7 @@ async def one(producer: AsyncProducer, number: int, books: Books) -> None:
 
 
 async def send_until_killed(
-    producer: AsyncProducer, numbers: itertools.count[int], books: Books, broker
+    producer: AsyncProducer, numbers: Iterator[int], books: Books, broker
 ) -> None:
     """Keep transactions going and kill the broker while they are."""
     enough = len(books.acknowledged) + ENDED_BEFORE_KILL
