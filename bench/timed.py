@@ -20,8 +20,8 @@ from pathlib import Path
 
 from bench.measure import anonymous_bytes
 from bench.systems import COMETMQ, JAVA, Running, running
-from tests.support.delays import QUEUES, connect, pull
-from tests.support.frames import json_frame, read_frame
+from tests.support.delays import QUEUES, pull
+from tests.support.frames import connect, json_frame, read_frame
 
 TOPIC = "Timed"
 SEND_MESSAGE_V2 = 310

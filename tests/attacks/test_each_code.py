@@ -86,7 +86,7 @@ def servers(request, tmp_path_factory):
     """Two servers that leave the tests as they were but for messages in `OWNED`."""
     folder = tmp_path_factory.mktemp("each-code")
     settings = write_users(folder) if request.param == "auth" else write_accounts_of(folder)
-    programs = small_cluster(folder, of_names=settings["nameserver"], **settings["broker"])
+    programs = small_cluster(folder, settings["nameserver"], **settings["broker"])
     with programs as (names, broker):
         yield Servers(request.param, broker, names, [])
 

@@ -64,5 +64,5 @@ def auth_cluster(folder: Path, *, nameserver_too: bool) -> Iterator[str]:
     A nameserver has users of its own: those that are made at brokers it does not know.
     """
     of_names = auth_settings(authConfigPath=folder / "users") if nameserver_too else {}
-    with small_cluster(folder, of_names=of_names, **auth_settings(**NO_SLAVES)) as (names, _):
+    with small_cluster(folder, of_names, **auth_settings(**NO_SLAVES)) as (names, _):
         yield names.address

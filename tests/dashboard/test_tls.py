@@ -6,7 +6,6 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -31,7 +30,7 @@ def encrypted(ca: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
     folder = tmp_path_factory.mktemp("encrypted")
     keys = {**certificates.server_keys(ca), "tls.server.mode": "enforcing"}
     towards = {"tls.enable": "true", "tls.client.trustCertPath": ca, "brokerName": "broker-t"}
-    with small_cluster(folder, of_names=keys, **keys, **towards) as (names, _):
+    with small_cluster(folder, keys, **keys, **towards) as (names, _):
         yield names.address
 
 
@@ -187,8 +186,8 @@ def test_behind_a_proxy_that_ends_tls_pages_and_actions_are_as_over_tls(
     with (
         Served(tmp_path, nameserver, *options) as served,
         Proxy(served, *certificates.signed(ca, "proxy")) as url,
-        closing(Visitor(served, ssl.create_default_context(cafile=str(ca)))) as visitor,
     ):
+        visitor = Visitor(served, ssl.create_default_context(cafile=str(ca)))
         visitor.http.base_url = httpx.URL(url)
         visitor.http.headers["host"] = "mq.example.org"
         given = {"name": ADMIN, "password": served.password}

@@ -28,7 +28,7 @@ def cluster(tmp_path_factory):
         **auth_settings(),
     }
     of_broker = auth_settings(**NO_SLAVES)
-    with small_cluster(folder, of_names=more, **of_broker) as (names, broker):
+    with small_cluster(folder, more, **of_broker) as (names, broker):
         yield names, broker, folder
 
 

@@ -41,7 +41,7 @@ def cluster(ca, tmp_path_factory):
     folder = tmp_path_factory.mktemp("encrypted")
     keys = certificates.server_keys(ca)
     towards = {"tls.enable": "true", "tls.client.trustCertPath": ca}
-    with small_cluster(folder, of_names=keys, **keys, **towards) as programs:
+    with small_cluster(folder, keys, **keys, **towards) as programs:
         yield programs
 
 

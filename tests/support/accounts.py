@@ -67,5 +67,5 @@ def guarded_cluster(
         write_accounts(folder / name / "plain_acl.yml", *own, *accounts)
     of_both = {"aclEnable": "true", **(both or {})}
     of_broker = {**of_both, **NO_SLAVES, **inner_setting(), **settings}
-    with small_cluster(folder, of_names=of_both, **of_broker) as programs:
+    with small_cluster(folder, of_both, **of_broker) as programs:
         yield programs

@@ -25,7 +25,8 @@ SECONDS_MAX = 30.0
 def commands(group: Any = None, above: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
     """Each command of a group, or of `cometmq`, by its words."""
     group = group or get_command(app)
-    context, found = click.Context(group), {}
+    context = click.Context(group)
+    found: dict[tuple[str, ...], Any] = {}
     for name in group.list_commands(context):
         command, words = group.get_command(context, name), (*above, name)
         is_group = hasattr(command, "list_commands")

@@ -85,7 +85,7 @@ def until_killed(program: Program) -> Iterator[Program]:
 
 @contextmanager
 def small_cluster(
-    folder: Path, *, of_names: Mapping[str, Any] | None = None, **settings: object
+    folder: Path, of_names: Mapping[str, Any] | None = None, /, **settings: object
 ) -> Iterator[tuple[Program, Program]]:
     """A nameserver with the settings `of_names`, and a broker with the others, all of them RocketMQ's."""
     names = processes.nameserver(folder / "nameserver", **(of_names or {}))
