@@ -55,10 +55,13 @@ def test_two_brokers_are_shown_as_one_cluster(tmp_path):
             what="the password",
         )
         assert password is not None
-        dashboard: Any = SimpleNamespace(url=f"http://127.0.0.1:{port}", password=password[1])
+        dashboard: Any = SimpleNamespace(
+            url=f"http://127.0.0.1:{port}", password=password[1], visitors=[]
+        )
         visitor = Visitor(dashboard).log_in()
         wait_for(visitor, "/", "Brokers up 2 of 2")
         shown = text_of(visitor.get("/brokers"))
         assert shown.count("DefaultCluster") >= 1
         assert all(name in shown for name in ("broker-a", "broker-b"))
+        visitor.http.close()
         assert program.stop() == 0
