@@ -7,7 +7,8 @@ requests are written as UTF-8 without escapes, but read like files. The package 
 import re
 from collections.abc import Mapping
 
-from cometmq.model.errors import CodecError
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import CodecError, RequestError
 
 # Not `str.splitlines`: a byte of UTF-8, read as Latin-1, may be its "next line".
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -21,6 +22,16 @@ def decode_java_properties(content: bytes) -> dict[str, str]:
         return dict(javaproperties.loads(content))
     except ValueError as error:
         raise CodecError(f"not a Java properties file: {error}") from None
+
+
+def decode_changed_settings(body: bytes) -> dict[str, str]:
+    """Decode the settings in a request to change them; raise RequestError (SYSTEM_ERROR) as RocketMQ answers a wrong body."""
+    try:
+        return decode_java_properties(body)
+    except CodecError as error:
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}"
+        ) from None
 
 
 def property_lines(content: bytes) -> dict[str, list[tuple[int, str]]]:

@@ -40,6 +40,13 @@ class RequestError(CometError):
         self.fields = fields or {}
 
 
+class InvalidParameter(RequestError):
+    """A request with a value that cannot be used (INVALID_PARAMETER); the remark says which, and what to write."""
+
+    def __init__(self, remark: str) -> None:
+        super().__init__(ResponseCode.INVALID_PARAMETER, remark)
+
+
 class CodecError(CometError):
     """Bytes or text that cannot be decoded in the expected format, or a value that cannot be encoded in it."""
 

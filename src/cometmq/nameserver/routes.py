@@ -1,8 +1,7 @@
 """The route table of a nameserver: living brokers and their topics, and brokers that have left.
 
-Mostly follows RouteInfoManager of RocketMQ 5.3.3. A broker is identified by cluster and address. `nameserver.expiry`
-removes a broker that has given no sign of life for its timeout, or whose last registration came on a connection that
-was closed.
+Mostly follows RouteInfoManager of RocketMQ 5.3.3. A broker is identified by cluster and address. It is removed if it has
+given no sign of life for its timeout, or if its last registration came on a connection that was closed.
 """
 
 import logging
@@ -325,10 +324,23 @@ class RouteTable:
 
     # --- removal
 
-    def silent(self) -> list[BrokerKey]:
-        """Return the brokers that have been silent for longer than their timeout."""
+    def drop_silent(self) -> None:
+        """Remove brokers that were silent for longer than their timeout, and close the connection of each."""
         now = self.clock.monotonic()
-        return [key for key, live in self.live.items() if live.last_heard + live.timeout < now]
+        for key, live in list(self.live.items()):
+            if live.last_heard + live.timeout < now:
+                _log.warning(
+                    "The broker at %s has sent no heartbeat for %d s and is removed",
+                    key, live.timeout,
+                )  # fmt: skip
+                self.drop(key)
+                live.connection.close()
+
+    def drop_closed(self, connection: BrokerConnection) -> None:
+        """Remove the brokers that last registered on a connection, because it was closed."""
+        for key in self.of_connection(connection):
+            _log.info("The broker at %s has closed its connection and is removed", key)
+            self.drop(key)
 
     def next_silent(self) -> float:
         """Return the earliest monotonic time in seconds at which a broker may time out; infinite without brokers."""

@@ -14,8 +14,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
 from cometmq.model.settings import SettingsInForce
 from cometmq.model.text import cut, plural, printable
-from cometmq.nameserver.expiry import Expiry
-from cometmq.nameserver.handlers.admin import AdminHandlers
+from cometmq.nameserver.handlers.admin import admin_answers
 from cometmq.nameserver.handlers.registration import RegistrationHandlers
 from cometmq.nameserver.handlers.routes import RouteHandlers
 from cometmq.nameserver.kv import KvConfig
@@ -72,7 +71,6 @@ class NameServer:
         self._clock = clock
         self.in_force = SettingsInForce(settings)
         self._conf = conf or ConfFile(None, RealDisk())
-        self._expiry = Expiry(self.routes)
         self._has_left = asyncio.Event()
         self._has_come = asyncio.Event()
         self._tasks = Tasks("nameserver")
@@ -204,9 +202,9 @@ class NameServer:
         kv = KvConfig(file, world)
         self._route_handlers = RouteHandlers(self.routes, kv, self.in_force, self._clock, world)
         answers = (
-            RegistrationHandlers(self.routes, kv, self._expiry, self.in_force).answers,
+            RegistrationHandlers(self.routes, kv, self.in_force).answers,
             self._route_handlers.answers,
-            AdminHandlers(self.routes, kv, self.in_force, self._conf).answers,
+            admin_answers(self.routes, kv, self.in_force, self._conf),
         )
         return Dispatcher(request_table(answers, gate), world=world)
 
@@ -230,7 +228,7 @@ class NameServer:
         while True:
             await beat_sleep(self.in_force.current.scan_interval_ms / 1000)
             self._has_come.clear()
-            self._expiry.scan()
+            self.routes.drop_silent()
             pause = self.routes.next_silent() - self._clock.monotonic()
             # A new broker may time out earlier than the known ones.
             if pause < inf:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cometmq.codec.bodies.missing_brokers import MissingBroker
-from cometmq.nameserver.expiry import Expiry
 from cometmq.nameserver.lookup import find_route
 from cometmq.nameserver.missing import BYTES_MAX, ORDERLY_SECONDS, MissingBrokers
 from cometmq.nameserver.routes import SILENCE_MS_MAX, BrokerKey, RouteTable
@@ -14,10 +13,10 @@ def test_a_broker_that_was_silent_for_120_s_leaves_and_its_connection_is_closed(
     wire = Wire()
     table.register(header(), topics("A", "B"), wire)
     clock.turn(SILENCE_MS_MAX / 1000)
-    Expiry(table).scan()
+    table.drop_silent()
     assert wire.closings == 0
     clock.turn(0.001)
-    Expiry(table).scan()
+    table.drop_silent()
     assert wire.closings == 1
     assert (table.groups, table.topics, table.live) == ({}, {}, {})
 
@@ -28,7 +27,7 @@ def test_a_heartbeat_is_a_sign_of_life(table, clock):
     table.touch(CLUSTER, "10.0.0.1:10911")
     table.touch(CLUSTER, "stranger:1")
     clock.turn(100)
-    Expiry(table).scan()
+    table.drop_silent()
     assert "A" in table.topics
 
 
@@ -36,7 +35,7 @@ def test_a_broker_may_name_its_own_timeout(table, clock):
     table.register(header("h:1", heartbeat_timeout_millis=10_000), topics("A", "B"), Wire())
     table.register(header("h:2", name="broker-b"), topics("A", "B"), Wire())
     clock.turn(10.5)
-    Expiry(table).scan()
+    table.drop_silent()
     assert set(table.groups) == {"broker-b"}
 
 
@@ -45,7 +44,7 @@ def test_a_closed_connection_takes_its_brokers_away_at_once(table):
     table.register(header("h:1"), topics("A", "B"), wire)
     table.register(header("h:2", name="broker-b"), topics("A", "B"), wire)
     table.register(header("h:3", name="broker-c"), topics("A", "B"), other)
-    Expiry(table).closed(wire)
+    table.drop_closed(wire)
     assert set(table.live) == {BrokerKey(CLUSTER, "h:3")}
     assert set(table.topics["A"]) == {"broker-c"}
 
@@ -54,7 +53,7 @@ def test_the_old_connection_of_a_broker_that_came_back_takes_nothing_away(table)
     old, new = Wire(), Wire()
     table.register(header(), topics("A", "B"), old)
     table.register(header(), topics("A", "B"), new)
-    Expiry(table).closed(old)
+    table.drop_closed(old)
     assert "A" in table.topics
 
 
@@ -94,7 +93,7 @@ def test_a_broker_that_went_without_a_word_is_missing_until_it_is_back(table, cl
     wire = Wire()
     table.register(header(), topics("A", "B"), wire)
     assert missing(table) == {}
-    Expiry(table).closed(wire)
+    table.drop_closed(wire)
     assert find_route(table, "A") is None
     assert missing(table) == {"broker-a": {"A": 4, "B": 4}}
     table.delete_topic("B")

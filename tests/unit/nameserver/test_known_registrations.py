@@ -14,7 +14,6 @@ from cometmq.codec.fields import encode_fields
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.model.settings import SettingsInForce
-from cometmq.nameserver.expiry import Expiry
 from cometmq.nameserver.handlers import registration
 from cometmq.nameserver.handlers.registration import RegistrationHandlers
 from cometmq.nameserver.kv import KvConfig
@@ -41,7 +40,7 @@ class Nameserver:
         monkeypatch.setattr(registration, "decode_registration", counted)
         settings = SettingsInForce(NameServerSettings())
         kv = KvConfig(None, LoopWorld())
-        self.handlers = RegistrationHandlers(self.table, kv, Expiry(self.table), settings)
+        self.handlers = RegistrationHandlers(self.table, kv, settings)
 
     def register(self, body: bytes, **fields):
         fields = encode_fields(header(**fields))

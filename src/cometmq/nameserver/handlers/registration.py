@@ -34,7 +34,6 @@ from cometmq.model.errors import RequestError
 from cometmq.model.names import ORDER_NAMESPACE
 from cometmq.model.route import QueueData
 from cometmq.model.settings import SettingsInForce
-from cometmq.nameserver.expiry import Expiry
 from cometmq.nameserver.kv import KvConfig
 from cometmq.nameserver.lookup import member_group
 from cometmq.nameserver.owners import (
@@ -128,12 +127,10 @@ class RegistrationHandlers:
         self,
         table: RouteTable,
         kv: KvConfig,
-        expiry: Expiry,
         settings: SettingsInForce[NameServerSettings],
     ) -> None:
         self._table = table
         self._kv = kv
-        self._expiry = expiry
         self._settings = settings
         self._presence = Presence()
         self._is_reading = False
@@ -242,8 +239,8 @@ class RegistrationHandlers:
             zone_name=told.command.fields.get(_ZONE_NAME),
             deletes_missing_topics=settings.deletes_missing_topics,
         )
-        if self._expiry.closed not in peer.on_close:
-            peer.on_close.append(self._expiry.closed)
+        if self._table.drop_closed not in peer.on_close:
+            peer.on_close.append(self._table.drop_closed)
         orders = self._kv.table(ORDER_NAMESPACE)
         body = b""
         if settings.is_order_config_returned and orders is not None:

@@ -3,7 +3,7 @@
 Codes 105, 106, 206, 224, 304, 311, 312, 313, and 30003 of CometMQ.
 """
 
-from collections.abc import Callable
+from dataclasses import replace
 
 from cometmq.codec.bodies.cluster import encode_cluster_info
 from cometmq.codec.bodies.missing_brokers import encode_missing_brokers
@@ -17,15 +17,15 @@ from cometmq.model.codes import VERSION_STANDARD_JSON, RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import TOPIC_UNIT, TOPIC_UNIT_SUB
 from cometmq.model.names import ORDER_NAMESPACE
-from cometmq.model.route import TopicRoute
 from cometmq.model.settings import SettingsInForce
 from cometmq.nameserver import lookup
 from cometmq.nameserver.kv import KvConfig
 from cometmq.nameserver.routes import RouteTable
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import Answer
+from cometmq.net.answering import body_of, by_code, by_fields
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers
+from cometmq.net.requests import Answers, Handler
 from cometmq.steps.runner import World
 from cometmq.steps.shared import SharedSteps
 from cometmq.steps.steps import Steps, turn_end
@@ -55,14 +55,22 @@ class RouteHandlers:
         self._missing = SharedSteps(world, self._find_missing)
         self.answers: Answers = {
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self.handle_route,
-            RequestCode.GET_BROKER_CLUSTER_INFO: self.handle_clusters,
-            RequestCode.GET_MISSING_BROKERS: self.handle_missing,
-            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.handle_all_topics,
-            RequestCode.GET_TOPICS_BY_CLUSTER: self.handle_cluster_topics,
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.handle_system_topics,
-            RequestCode.GET_UNIT_TOPIC_LIST: self.handle_unit_topics,
-            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self.handle_unit_sub_topics,
-            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self.handle_unit_sub_only_topics,
+            RequestCode.GET_BROKER_CLUSTER_INFO: by_code(
+                lambda: lookup.cluster_info(table), body_of(encode_cluster_info)
+            ),
+            RequestCode.GET_MISSING_BROKERS: by_code(self._missing.result, body_of(bytes)),
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: by_code(self._all_topics, _topics),
+            RequestCode.GET_TOPICS_BY_CLUSTER: by_fields(
+                ClusterRequest, self._cluster_topics, _topics
+            ),
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: by_code(
+                lambda: lookup.system_topics(table), _topics
+            ),
+            RequestCode.GET_UNIT_TOPIC_LIST: self._flagged(wanted=TOPIC_UNIT),
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self._flagged(wanted=TOPIC_UNIT_SUB),
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self._flagged(
+                wanted=TOPIC_UNIT_SUB, unwanted=TOPIC_UNIT
+            ),
         }
 
     def handle_route(self, command: Command, _peer: Peer) -> Answer:
@@ -86,7 +94,8 @@ class RouteHandlers:
                 "check whether its brokers are registered at this nameserver",
             )
         if settings.is_order_message_enabled:
-            route = self._with_order(route, header.topic)
+            order = self._kv.value(ORDER_NAMESPACE, header.topic)
+            route = replace(route, order_config=order)
         if (
             command.fields.get(_ZONE_MODE, "").lower() == "true"
             and _ZONE_NAME in command.fields
@@ -104,64 +113,37 @@ class RouteHandlers:
             return 0.0
         return max(self._started + settings.wait_seconds - self._clock.monotonic(), 0.0)
 
-    def _with_order(self, route: TopicRoute, topic: str) -> TopicRoute:
-        order = self._kv.value(ORDER_NAMESPACE, topic)
-        return TopicRoute(
-            route.queues, route.brokers, order, route.filter_servers, route.queue_mappings
-        )
-
-    def handle_clusters(self, _command: Command, _peer: Peer) -> Answer:
-        """Return all clusters and brokers that are registered (GET_BROKER_CLUSTER_INFO 106)."""
-        return Answer(body=encode_cluster_info(lookup.cluster_info(self._table)))
-
-    def handle_missing(self, _command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return the missing brokers, and those that recently claimed another's name and id (GET_MISSING_BROKERS)."""
-        return self._missing.result()
-
-    def _find_missing(self) -> Steps[Answer]:
+    def _find_missing(self) -> Steps[bytes]:
+        """Return the missing brokers, and those that recently claimed another's name and id."""
         while self._table.leaving:  # The sweep goes on in each loop iteration.
             yield from turn_end()
         table = self._table
         rivals = table.rivals.known(self._clock.monotonic())
-        return Answer(body=encode_missing_brokers(table.missing_brokers(), rivals))
+        return encode_missing_brokers(table.missing_brokers(), rivals)
 
-    def handle_all_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the names of all topics, if enableAllTopicList is true (GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206)."""
+    def _all_topics(self) -> TopicList:
         if not self._settings.current.is_all_topic_list_enabled:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, "disable: enableAllTopicList is false"
             )
-        return _topics(TopicList(tuple(self._table.topic_names())))
+        return TopicList(tuple(self._table.topic_names()))
 
-    def handle_cluster_topics(self, command: Command, _peer: Peer) -> Answer:
-        """Return the names of a cluster's topics, if enableTopicList is true (GET_TOPICS_BY_CLUSTER 224)."""
-        header = decode_fields(ClusterRequest, command.fields)
-        return self._listed(lambda: lookup.topics_of_cluster(self._table, header.cluster))
+    def _cluster_topics(self, request: ClusterRequest) -> TopicList:
+        self._check_listed()
+        return lookup.topics_of_cluster(self._table, request.cluster)
 
-    def handle_system_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the system topics named after clusters and broker groups (GET_SYSTEM_TOPIC_LIST_FROM_NS 304)."""
-        return _topics(lookup.system_topics(self._table))
+    def _flagged(self, *, wanted: int, unwanted: int = 0) -> Handler:
+        """Return the handler of a request for the topics whose sysFlag has some bits and lacks others."""
 
-    def handle_unit_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the names of unit topics, if enableTopicList is true (GET_UNIT_TOPIC_LIST 311)."""
-        return self._listed(lambda: lookup.topics_with_flag(self._table, wanted=TOPIC_UNIT))
+        def find() -> TopicList:
+            self._check_listed()
+            return lookup.topics_with_flag(self._table, wanted=wanted, unwanted=unwanted)
 
-    def handle_unit_sub_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Return topics with unit subscriptions, if enableTopicList is true (GET_HAS_UNIT_SUB_TOPIC_LIST 312)."""
-        return self._listed(lambda: lookup.topics_with_flag(self._table, wanted=TOPIC_UNIT_SUB))
+        return by_code(find, _topics)
 
-    def handle_unit_sub_only_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the non-unit topics with unit subscriptions, if enableTopicList is true (request code 313)."""
-        return self._listed(
-            lambda: lookup.topics_with_flag(
-                self._table, wanted=TOPIC_UNIT_SUB, unwanted=TOPIC_UNIT
-            )
-        )
-
-    def _listed(self, find: Callable[[], TopicList]) -> Answer:
+    def _check_listed(self) -> None:
         if not self._settings.current.is_topic_list_enabled:
             raise RequestError(ResponseCode.SYSTEM_ERROR, "disable: enableTopicList is false")
-        return _topics(find())
 
 
 def _topics(found: TopicList) -> Answer:

@@ -6,10 +6,9 @@ from cometmq.broker.admin.cleaning import Cleaning
 from cometmq.broker.admin.configuration import Configuration
 from cometmq.broker.parts import Parts
 from cometmq.codec.headers.console import CHANGED_KEYS, SET_KEYS
-from cometmq.codec.java_properties import decode_java_properties, encode_properties_text
+from cometmq.codec.java_properties import decode_changed_settings, encode_properties_text
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import CodecError, RequestError
+from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.answering import as_is, by_body, by_code
 from cometmq.net.peer import Peer
@@ -42,18 +41,9 @@ def configuration_answers(parts: Parts) -> Answers:
 
     return {
         RequestCode.GET_BROKER_CONFIG: by_code(read, as_is),
-        RequestCode.UPDATE_BROKER_CONFIG: by_body(_settings, change),
+        RequestCode.UPDATE_BROKER_CONFIG: by_body(decode_changed_settings, change),
         RequestCode.SET_COMMITLOG_READ_MODE: set_reading,
     }
-
-
-def _settings(body: bytes) -> dict[str, str]:
-    try:
-        return decode_java_properties(body)
-    except CodecError as error:
-        raise RequestError(
-            ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}"
-        ) from None
 
 
 def cleaning_answers(cleaning: Cleaning) -> Answers:
