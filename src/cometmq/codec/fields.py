@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 from cometmq.kernel import plain_header
 from cometmq.kernel.rows import FieldRow
-from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import RequestError
+from cometmq.model.errors import InvalidParameter
 from cometmq.model.text import as_given
 
 Header = TypeVar("Header")
@@ -51,9 +50,8 @@ def decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
         text = values.get(name)
         if text is None:
             if is_required:
-                raise RequestError(
-                    ResponseCode.INVALID_PARAMETER,
-                    f"{header.__name__}: the field {name} is missing; send it",
+                raise InvalidParameter(
+                    f"{header.__name__}: the field {name} is missing; send it"
                 )
             read.append(default)
         elif reader is _read_str and text.__class__ is str:
@@ -62,9 +60,8 @@ def decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
             try:
                 read.append(reader(text))
             except (ValueError, TypeError, AttributeError):
-                raise RequestError(
-                    ResponseCode.INVALID_PARAMETER,
-                    f"{header.__name__}: the field {name} has the wrong value {as_given(text, 80)}",
+                raise InvalidParameter(
+                    f"{header.__name__}: the field {name} has the wrong value {as_given(text, 80)}"
                 ) from None
     return header(*read)
 

@@ -15,7 +15,7 @@ from cometmq.codec.headers.offset import (
     UpdateConsumerOffset,
 )
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import RequestError
+from cometmq.model.errors import InvalidParameter, RequestError
 from cometmq.model.names import check_group_of_clients
 from cometmq.steps.steps import Steps, at_once_or_elsewhere, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
@@ -142,10 +142,9 @@ class CommittedOffsets:
             0 <= queue_id < QUEUES_MAX and self._parts.store.queue(topic, queue_id) is not None
         )
         if offset < 0 or not is_there:
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER,
+            raise InvalidParameter(
                 f"offset {offset} of queue {queue_id} of topic[{topic}] cannot be committed: the offset is negative, or "
-                "the queue does not exist",
+                "the queue does not exist"
             )
         queue = self._parts.store.queue(topic, queue_id)
         end = 0 if queue is None else queue.max_offset
@@ -153,10 +152,9 @@ class CommittedOffsets:
         beyond_max = 0 if self._parts.topics.deleted.was_deleted(topic) else BEYOND_MAX
         if offset > end + beyond_max:
             # Differs: RocketMQ accepts any offset, and the group skips all messages before it.
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER,
+            raise InvalidParameter(
                 f"offset {offset} is illegal: queue {queue_id} of topic[{topic}] ends at "
-                f"{end}; commit only offsets of consumed messages",
+                f"{end}; commit only offsets of consumed messages"
             )
 
 
@@ -198,10 +196,7 @@ class QueueOffsets:
         """
         boundary = (request.boundary_type or "LOWER").upper()
         if boundary not in ("LOWER", "UPPER"):
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER,
-                f"boundaryType {boundary} is neither LOWER nor UPPER",
-            )
+            raise InvalidParameter(f"boundaryType {boundary} is neither LOWER nor UPPER")
         queue = self._store.queue(request.topic, request.queue_id)
         if queue is None:
             return 0

@@ -24,7 +24,7 @@ from cometmq.codec.headers.replication import (
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.codes import RequestCode as Code
-from cometmq.model.errors import RequestError
+from cometmq.model.errors import InvalidParameter, RequestError
 from cometmq.model.text import as_given
 from cometmq.net.answer import Answer
 from cometmq.net.answering import as_is, body_of, by_code, by_fields, header_of
@@ -98,9 +98,8 @@ class ReplicaHandler:
         """Note the master's flushed offset for a slave's next checkpoint; refuse a negative one; a master ignores it."""
         offset = request.master_flush_offset
         if offset < 0:
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER,
-                f"masterFlushOffset={offset}: a physical offset must be 0 or more",
+            raise InvalidParameter(
+                f"masterFlushOffset={offset}: a physical offset must be 0 or more"
             )
         if not self._state().is_master:
             self._store.replica_side.note_master_flushed(offset)
@@ -167,9 +166,8 @@ def told_by_master(look: Callable[[], None]) -> Callable[[Command, Channel], Non
 
 # Text of AdminBrokerProcessor.validateSlave of RocketMQ 5.3.3.
 _NO_CHANGES = "Can't modify topic or subscription group from slave broker, please execute it from master broker."
-_NO_READS = (
-    "[REJECTREQUEST]system busy, start flow control for a while"  # RocketMQ's text, too.
-)
+# RocketMQ's text, too.
+_NO_READS = "[REJECTREQUEST]system busy, start flow control for a while"
 
 _SENDS = (ResponseCode.SERVICE_NOT_AVAILABLE, SLAVE_REMARK)
 _CHANGES = (ResponseCode.SYSTEM_ERROR, _NO_CHANGES)

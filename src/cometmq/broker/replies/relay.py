@@ -16,7 +16,13 @@ from cometmq.codec.message_id import decode_message_id
 from cometmq.codec.record import decode_record
 from cometmq.codec.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import CodecError, ConnectionLost, RequestError, RequestTimeout
+from cometmq.model.errors import (
+    CodecError,
+    ConnectionLost,
+    InvalidParameter,
+    RequestError,
+    RequestTimeout,
+)
 from cometmq.model.names import dead_letter_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.model.rights import Action, topic_access
@@ -75,7 +81,7 @@ class ClientRelay:
         try:
             _, physical_offset = decode_message_id(message_id)
         except CodecError as error:
-            raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
+            raise InvalidParameter(str(error)) from None
         record = yield from dispatched_record(self._parts.store, physical_offset)
         if record is None:
             raise RequestError(

@@ -19,7 +19,7 @@ from cometmq.codec.recall_handle import RecallHandle, encode_recall_handle
 from cometmq.codec.record import HOST_BITS
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import RequestError
+from cometmq.model.errors import InvalidParameter, RequestError
 from cometmq.model.flags import INNER_BATCH, NEED_UNWRAP, PERM_READ_WRITE, is_writable
 from cometmq.model.names import (
     RETRY_PREFIX,
@@ -113,11 +113,7 @@ class Admission:
     ) -> AdmittedSend:
         """Check a send and return the records to store; a missing topic is created if that is allowed.
 
-        Args:
-            request: The decoded header of the request.
-            body: The body of the message, or the encoded messages of a batch.
-            sender: The client.
-            is_batch: Whether the request code is that of a batch; the header may declare a batch, too.
+        `body` has the encoded messages of a batch if `is_batch` (the request code) or the header says so.
 
         Raises:
             RequestError: The send is refused; the code says why.
@@ -240,11 +236,10 @@ class Admission:
         if queue_id == -1 and topic.write_queues > 0:
             return self._chance.randrange(topic.shared_queues)
         if not 0 <= queue_id < topic.queue_count:
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER,
+            raise InvalidParameter(
                 f"request queueId[{queue_id}] is illegal, topic[{topic.name}] has "
                 f"{topic.write_queues} write and {topic.read_queues} read queues. "
-                f"Producer: {sender.address}",
+                f"Producer: {sender.address}"
             )
         return queue_id
 
@@ -304,6 +299,4 @@ def _check_ranges(request: AnySend) -> None:
     for attribute, name in _RANGED:
         value = getattr(request, attribute)
         if value is not None and not -(1 << 31) <= value < 1 << 31:
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER, f"{name} {value} does not fit into 32 bits"
-            )
+            raise InvalidParameter(f"{name} {value} does not fit into 32 bits")

@@ -7,8 +7,7 @@ the log; a topic's own `reserve.time` would not be observed. A start warns of su
 import logging
 from collections.abc import Mapping
 
-from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import RequestError
+from cometmq.model.errors import InvalidParameter
 from cometmq.model.text import plural
 from cometmq.model.topic import TopicConfig
 
@@ -29,7 +28,7 @@ def check_policies(attributes: Mapping[str, str], known: Mapping[str, str]) -> N
     """
     for name, what in _asked(attributes):
         if attributes[name] != known.get(name):
-            raise RequestError(ResponseCode.INVALID_PARAMETER, what)
+            raise InvalidParameter(what)
 
 
 def warn_of_policies(topics: Mapping[str, TopicConfig]) -> None:
@@ -69,9 +68,8 @@ def _asked(attributes: Mapping[str, str]) -> list[tuple[str, str]]:
 def check_queue_type(attributes: Mapping[str, str]) -> None:
     """Raise RequestError if these attributes request batch queues."""
     if is_batch_topic(attributes):
-        raise RequestError(
-            ResponseCode.INVALID_PARAMETER,
-            f"{QUEUE_TYPE}={BATCH}: this broker can read such topics but not create them; omit the attribute",
+        raise InvalidParameter(
+            f"{QUEUE_TYPE}={BATCH}: this broker can read such topics but not create them; omit the attribute"
         )
 
 
