@@ -13,7 +13,6 @@ import pytest
 from cometmq.codec.bodies import (
     cluster,
     connection,
-    consumer,
     group_config,
     heartbeat,
     kv,
@@ -208,8 +207,8 @@ BODIES = {
         heartbeat.encode_heartbeat,
     ),
     ("answer", RequestCode.GET_CONSUMER_LIST_BY_GROUP): (
-        consumer.decode_consumer_ids,
-        consumer.encode_consumer_ids,
+        connection.decode_consumer_ids,
+        connection.encode_consumer_ids,
     ),
     ("answer", RequestCode.GET_CONSUMER_CONNECTION_LIST): (
         connection.decode_consumer_connections,

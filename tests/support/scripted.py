@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from cometmq.codec.bodies.consumer import encode_consumer_ids
+from cometmq.codec.bodies.connection import encode_consumer_ids
 from cometmq.codec.bodies.heartbeat import decode_heartbeat
 from cometmq.codec.bodies.route import encode_topic_route
 from cometmq.codec.remoting import Command

@@ -4,9 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from cometmq.codec.bodies.assignment import decode_assignment_query
 from cometmq.codec.bodies.batch_ack import decode_batch_ack
-from cometmq.codec.bodies.client_config import client_config_group, decode_client_config
 from cometmq.codec.bodies.group_config import decode_group_config, decode_group_configs
-from cometmq.codec.bodies.heartbeat import decode_heartbeat
+from cometmq.codec.bodies.heartbeat import (
+    client_config_group,
+    decode_client_config,
+    decode_heartbeat,
+)
 from cometmq.codec.bodies.lock import decode_lock_request
 from cometmq.codec.bodies.topic_config import decode_topic_configs
 from cometmq.model.rights import Access, Action, Resource, topic_access

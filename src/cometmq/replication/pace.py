@@ -1,4 +1,4 @@
-"""A limit for the bytes sent to a slave per second, spread evenly (haFlowControlEnable, haCatchUpByteInSecond).
+"""A limit for the bytes sent to a slave per second, spread evenly (haFlowControlEnable, haCatchUpByteInSecond); their rate.
 
 Bytes become available evenly during each second. Unused ones expire within 50 ms, so that a burst cannot make up
 for a longer pause; this time covers the delays of a busy loop or a late timer.
@@ -55,3 +55,26 @@ class Pace:
         earned = (now - self._second) * self.per_second
         self._used = max(self._used, earned - self.per_second * _KEPT_SECONDS)
         return earned
+
+
+class ByteRate:
+    """A counter of bytes that returns how many were counted in the last full second, as RocketMQ's FlowMonitor."""
+
+    def __init__(self) -> None:
+        self._second = 0
+        self._size = self._last = 0
+
+    def count(self, size: int, now: float) -> None:
+        """Count bytes; `now` is in monotonic seconds."""
+        self._turn(int(now))
+        self._size += size
+
+    def per_second(self, now: float) -> int:
+        """Return the number of bytes counted in the last full second."""
+        self._turn(int(now))
+        return self._last
+
+    def _turn(self, second: int) -> None:
+        if second != self._second:
+            self._last = self._size if second == self._second + 1 else 0
+            self._second, self._size = second, 0

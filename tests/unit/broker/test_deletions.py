@@ -20,7 +20,7 @@ from cometmq.codec.headers.pop import (
     PopRequest,
     PopResponse,
 )
-from cometmq.codec.headers.send_back import SendBackRequest
+from cometmq.codec.headers.send import SendBackRequest
 from cometmq.codec.headers.topic import CreateTopic, DeleteGroup, TopicRequest
 from cometmq.codec.record import decode_records
 from cometmq.model.codes import RequestCode, ResponseCode

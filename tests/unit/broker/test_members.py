@@ -10,8 +10,7 @@ import pytest
 
 from cometmq.broker.tables.members import TELL_SECONDS, Members
 from cometmq.codec.bodies.conflicts import CLIENT_ID, SUBSCRIPTION, Conflict, decode_conflicts
-from cometmq.codec.bodies.connection import decode_consumer_connections
-from cometmq.codec.bodies.consumer import decode_consumer_ids
+from cometmq.codec.bodies.connection import decode_consumer_connections, decode_consumer_ids
 from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, encode_heartbeat
 from cometmq.codec.bodies.lock import LockRequest, decode_locks_file, encode_lock_request
 from cometmq.codec.remoting import Command

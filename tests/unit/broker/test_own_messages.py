@@ -16,7 +16,7 @@ from cometmq.broker.retry.retries import Retries
 from cometmq.codec.bodies.group_config import encode_group_config
 from cometmq.codec.bodies.kv import decode_kv_table
 from cometmq.codec.fields import encode_fields
-from cometmq.codec.headers.send_back import SendBackRequest
+from cometmq.codec.headers.send import SendBackRequest
 from cometmq.codec.headers.transaction import EndTransaction
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.properties import PROPERTIES_SIZE_MAX, encode_properties

@@ -12,9 +12,9 @@ from cometmq.codec.bodies.conflicts import encode_conflicts
 from cometmq.codec.bodies.connection import (
     encode_all_producers,
     encode_consumer_connections,
+    encode_consumer_ids,
     encode_producer_connections,
 )
-from cometmq.codec.bodies.consumer import encode_consumer_ids
 from cometmq.codec.bodies.heartbeat import decode_heartbeat
 from cometmq.codec.bodies.lock import decode_lock_request, encode_locked, encode_locks_file
 from cometmq.codec.fields import decode_fields

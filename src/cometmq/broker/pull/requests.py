@@ -6,12 +6,12 @@ from cometmq.broker.parts import Parts
 from cometmq.broker.pull.filters import FilterCheck, Filters
 from cometmq.broker.pull.pulls import PullAnswer, Pulls
 from cometmq.broker.request_caller import by_caller
-from cometmq.codec.bodies.client_config import decode_client_config
+from cometmq.codec.bodies.heartbeat import decode_client_config
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.java_properties import decode_java_properties
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import CodecError, RequestError
+from cometmq.model.errors import CodecError, InvalidParameter, RequestError
 from cometmq.model.names import group_fault
 from cometmq.net.answer import Answer
 from cometmq.net.answering import body_of, by_body, by_code
@@ -71,7 +71,9 @@ def cold_reader_answers(parts: Parts) -> Answers:
 
 def _thresholds(body: bytes) -> dict[str, int]:
     if len(body) > _BODY_MAX:
-        raise _invalid(f"the body has {len(body)} bytes; at most {_BODY_MAX} are allowed")
+        raise InvalidParameter(
+            f"the body has {len(body)} bytes; at most {_BODY_MAX} are allowed"
+        )
     try:
         values = decode_java_properties(body)
     except CodecError as error:
@@ -85,12 +87,14 @@ def _group(body: bytes) -> str:
     try:
         return body.decode()
     except UnicodeDecodeError:
-        raise _invalid("the body must be the name of a consumer group, in UTF-8") from None
+        raise InvalidParameter(
+            "the body must be the name of a consumer group, in UTF-8"
+        ) from None
 
 
 def _threshold(group: str, text: str) -> int:
     if (fault := group_fault(group)) is not None:
-        raise _invalid(fault)
+        raise InvalidParameter(fault)
     text = text.strip()
     # More than 20 digits cannot be valid, and Python parses thousands of digits slowly.
     if (
@@ -99,9 +103,7 @@ def _threshold(group: str, text: str) -> int:
         or len(text) > 20
         or int(text) > _THRESHOLD_MAX
     ):
-        raise _invalid(f"the threshold of group {group} must be a number of bytes, 0 or more")
+        raise InvalidParameter(
+            f"the threshold of group {group} must be a number of bytes, 0 or more"
+        )
     return int(text)
-
-
-def _invalid(remark: str) -> RequestError:
-    return RequestError(ResponseCode.INVALID_PARAMETER, remark)

@@ -5,10 +5,10 @@ import logging
 from collections.abc import Callable
 from typing import cast
 
-from cometmq.broker.replication.rate import ByteRate
 from cometmq.broker.replication.received_log import LogIntake
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CopyingStopped, LinkError, StoreError
+from cometmq.replication.pace import ByteRate
 from cometmq.replication.slave_end import LogPiece, SlaveEnd
 from cometmq.store.message_store import MessageStore
 
@@ -61,9 +61,8 @@ class MasterLink(asyncio.BufferedProtocol):
         self._words = memoryview(bytearray(_WORDS_SIZE))
         self._received_in = self._words
         self._is_work_near = False
-        self._rest: asyncio.TimerHandle | None = (
-            None  # While the rest of a frame is waited for.
-        )
+        # While the rest of a frame is waited for.
+        self._rest: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     @property

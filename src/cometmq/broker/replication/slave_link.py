@@ -4,35 +4,24 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
-from cometmq.broker.replication.rate import ByteRate
 from cometmq.broker.tables.replication_state import CopyState
 from cometmq.model.errors import LinkError
 from cometmq.net.connections import OpenConnection, ServedProtocol
 from cometmq.replication.caught_up import CaughtUp
 from cometmq.replication.master_end import MasterEnd, Span
-from cometmq.replication.pace import Pace
-from cometmq.replication.terms import LogBounds
+from cometmq.replication.pace import ByteRate, Pace
 from cometmq.store.disk import Buffer
 from cometmq.store.message_store import MessageStore
+
+if TYPE_CHECKING:
+    from cometmq.broker.replication.master_port import MasterPort
 
 _log = logging.getLogger(__name__)
 
 # Frames sent to one slave per loop iteration.
 _FRAMES_A_TURN = 2
-
-
-class LinkOwner(Protocol):
-    """The port that owns a connection (`MasterPort`)."""
-
-    def bounds(self) -> LogBounds: ...  # noqa: D102
-    def now(self) -> float: ...  # noqa: D102
-    def came(self, link: "SlaveLink") -> None: ...  # noqa: D102
-    def joined(self, link: "SlaveLink") -> None: ...  # noqa: D102
-    def acked(self, link: "SlaveLink") -> None: ...  # noqa: D102
-    def failed(self, link: "SlaveLink", why: str) -> None: ...  # noqa: D102
-    def left(self, link: "SlaveLink") -> None: ...  # noqa: D102
 
 
 class SlaveLink(ServedProtocol):
@@ -45,7 +34,7 @@ class SlaveLink(ServedProtocol):
 
     def __init__(
         self,
-        port: LinkOwner,
+        port: "MasterPort",
         end: MasterEnd,
         came: OpenConnection,
         *,

@@ -15,12 +15,18 @@ from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.parts import Parts
 from cometmq.broker.send.admission import FLAGS_OF_BROKERS, AnySend, Sender
 from cometmq.codec.fields import encode_fields
-from cometmq.codec.headers.reply import PushReply
+from cometmq.codec.headers.send import PushReply
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.properties import decode_properties, encode_properties
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import ConnectionLost, RequestError, RequestTimeout, StoreError
+from cometmq.model.errors import (
+    ConnectionLost,
+    InvalidParameter,
+    RequestError,
+    RequestTimeout,
+    StoreError,
+)
 from cometmq.model.flags import TRANSACTION_MASK, is_writable
 from cometmq.model.names import check_sendable
 from cometmq.model.topic import TopicConfig
@@ -76,10 +82,9 @@ class Replies:
                 f"the topic[{request.topic}] sending message is forbidden",
             )
         if request.queue_id >= topic.write_queues:
-            raise RequestError(
-                ResponseCode.INVALID_PARAMETER,
+            raise InvalidParameter(
                 f"request queueId[{request.queue_id}] is illegal, topic[{topic.name}] has "
-                f"{topic.write_queues} write queues",
+                f"{topic.write_queues} write queues"
             )
         return topic
 

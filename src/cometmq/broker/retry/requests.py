@@ -3,7 +3,7 @@
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.retry.retries import Retries
 from cometmq.codec.fields import decode_fields
-from cometmq.codec.headers.send_back import SendBackRequest
+from cometmq.codec.headers.send import SendBackRequest
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.model.rights import Action, Asker

@@ -19,7 +19,7 @@ from cometmq.broker.inner.redelivery import (
 )
 from cometmq.broker.parts import Parts
 from cometmq.broker.tables.saving import saved
-from cometmq.codec.headers.send_back import SendBackRequest
+from cometmq.codec.headers.send import SendBackRequest
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.record import Record, decode_record
 from cometmq.model import properties as keys_of

@@ -10,7 +10,7 @@ from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.inner.reroute import RoutedSend
 from cometmq.broker.parts import Parts
 from cometmq.broker.timer.times import TimedSends, delete_key
-from cometmq.codec.headers.recall import RecallRequest
+from cometmq.codec.headers.send import RecallRequest
 from cometmq.codec.recall_handle import RecallHandle, decode_recall_handle
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode

@@ -2,7 +2,7 @@
 
 from cometmq.broker.timer.feature import Timer
 from cometmq.codec.fields import decode_fields
-from cometmq.codec.headers.recall import RecallRequest
+from cometmq.codec.headers.send import RecallRequest
 from cometmq.codec.remoting import Command
 from cometmq.codec.timer_files import encode_check
 from cometmq.model import properties as keys_of

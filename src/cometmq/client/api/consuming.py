@@ -15,7 +15,7 @@ from cometmq.codec.headers.pop import (
     PopResponse,
 )
 from cometmq.codec.headers.pull import PullRequest
-from cometmq.codec.headers.send_back import SendBackRequest
+from cometmq.codec.headers.send import SendBackRequest
 from cometmq.codec.record import Record, decode_records
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode

@@ -10,7 +10,7 @@ from cometmq.codec.bodies.assignment import (
     decode_assignments,
     encode_assignment_query,
 )
-from cometmq.codec.bodies.consumer import decode_consumer_ids
+from cometmq.codec.bodies.connection import decode_consumer_ids
 from cometmq.codec.bodies.lock import LockRequest, decode_locked, encode_lock_request
 from cometmq.codec.headers.client import ConsumerGroupRequest, UnregisterClient
 from cometmq.model.codes import RequestCode

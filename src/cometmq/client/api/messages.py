@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from cometmq.client.api.asking import BrokerRequests, unless
 from cometmq.codec.headers.query import QueryMessageRequest, ViewMessageRequest
-from cometmq.codec.headers.recall import RecallRequest
+from cometmq.codec.headers.send import RecallRequest
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CodecError
 from cometmq.model.text import in_quotes

@@ -14,7 +14,7 @@ from cometmq.client.identity import make_unique_ids
 from cometmq.client.producer.encoded_send import SendEncoder
 from cometmq.client.producer.sender import EncodedSender
 from cometmq.client.settings import ProducerSettings
-from cometmq.codec.headers.send_back import SendBackRequest
+from cometmq.codec.headers.send import SendBackRequest
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
 from cometmq.model.delay_levels import BROKERS_CHOICE, DEAD_LETTER, FIRST_RETRY_LEVEL

@@ -19,7 +19,7 @@ from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.results import SendResult
 from cometmq.codec.compression import decompress, plain_flag
 from cometmq.codec.fields import decode_fields
-from cometmq.codec.headers.reply import PushReply
+from cometmq.codec.headers.send import PushReply
 from cometmq.codec.properties import decode_properties
 from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of

@@ -1,6 +1,6 @@
-"""Connected clients: answers to GET_CONSUMER_CONNECTION_LIST 203, 204 (producers) and 328 (all producers).
+"""Connected clients: answers to GET_CONSUMER_LIST_BY_GROUP 38 (ids only), 203, 204 (producers) and 328 (all producers).
 
-Source: ConsumerConnection, ProducerConnection, Connection and ProducerTableInfo of RocketMQ 5.3.3.
+Source: GetConsumerListByGroupResponseBody, ConsumerConnection, ProducerConnection, Connection and ProducerTableInfo of RocketMQ 5.3.3.
 """
 
 from collections.abc import Iterable, Mapping
@@ -78,6 +78,16 @@ _CONSUMERS = JsonMembers(
     JsonMember("messageModel", "model", JsonObject.text, CLUSTERING),
     JsonMember("subscriptionTable", "subscriptions", _subscriptions, write=_subscriptions_json),
 )
+
+
+def encode_consumer_ids(client_ids: Iterable[str]) -> bytes:
+    """Encode the JSON body of the answer to GET_CONSUMER_LIST_BY_GROUP 38."""
+    return fastjson.dumps({"consumerIdList": list(client_ids)})
+
+
+def decode_consumer_ids(content: bytes | str) -> tuple[str, ...]:
+    """Decode the answer to GET_CONSUMER_LIST_BY_GROUP 38; empty without a list. Raises CodecError if it is malformed."""
+    return load_object(content, "consumer ids").texts("consumerIdList")
 
 
 def encode_consumer_connections(group: ConsumerConnections) -> bytes:

@@ -1,6 +1,6 @@
-"""Heartbeats of clients with their groups and subscriptions: the body of HEART_BEAT 34.
+"""Heartbeats of clients with their groups and subscriptions (HEART_BEAT 34), and a subscription to be checked (46).
 
-Source: HeartbeatData, ProducerData, ConsumerData and SubscriptionData of RocketMQ 5.3.3.
+Source: HeartbeatData, ProducerData, ConsumerData, SubscriptionData and CheckClientRequestBody of RocketMQ 5.3.3.
 """
 
 from typing import Any
@@ -136,3 +136,20 @@ def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
 def decode_heartbeat(content: bytes | str) -> Heartbeat:
     """Decode the body of HEART_BEAT. Raises CodecError if it is malformed or too large."""
     return _HEARTBEAT.of(load_request(content, "heartbeat"))
+
+
+def decode_client_config(content: bytes) -> Subscription | None:
+    """Return the subscription in a CHECK_CLIENT_CONFIG body, or None. Raises CodecError if it is malformed or too large."""
+    if not content:
+        return None
+    body = load_request(content, "client configuration")
+    return (
+        subscription_of(body.member("subscriptionData")) if "subscriptionData" in body else None
+    )
+
+
+def client_config_group(content: bytes) -> str | None:
+    """Return the consumer group in a CHECK_CLIENT_CONFIG body, or None. Raises CodecError if it is malformed or too large."""
+    return (
+        load_request(content, "client configuration").maybe_text("group") if content else None
+    )

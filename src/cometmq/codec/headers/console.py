@@ -44,7 +44,7 @@ class TopicGroupRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ResetOffsetRequest:
+class ResetOffsetRequest(TopicGroupRequest):
     """Header to reset the offsets of a group, INVOKE_BROKER_TO_RESET_OFFSET 222.
 
     Attributes:
@@ -56,8 +56,6 @@ class ResetOffsetRequest:
         is_force: If False, a broker that lets consumers reset themselves moves known offsets only backward; others ignore it.
     """
 
-    topic: str
-    group: str
     timestamp: int = -1
     queue_id: int = -1
     offset: int | None = None
@@ -65,11 +63,9 @@ class ResetOffsetRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ClientStatusRequest:
+class ClientStatusRequest(TopicGroupRequest):
     """Header to query offsets in the memory of a group's clients, INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223."""
 
-    topic: str
-    group: str
     client_addr: str | None = None
 
 

@@ -4,13 +4,19 @@ from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterBroker:
-    """Header of the registration of a broker, REGISTER_BROKER 103; the topics are in the body."""
+class BrokerIdentity:
+    """Header with the identity of a broker: UNREGISTER_BROKER 104 and QUERY_DATA_VERSION 322."""
 
     broker_name: str
     broker_addr: str
     cluster_name: str
     broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBroker(BrokerIdentity):
+    """Header of the registration of a broker, REGISTER_BROKER 103; the topics are in the body."""
+
     ha_server_addr: str = ""
     compressed: bool = False
     body_crc32: int = 0
@@ -24,16 +30,6 @@ class RegisterBrokerResponse:
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerIdentity:
-    """Header with the identity of a broker: UNREGISTER_BROKER 104 and QUERY_DATA_VERSION 322."""
-
-    broker_name: str
-    broker_addr: str
-    cluster_name: str
-    broker_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +48,24 @@ class RouteRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class PutKvConfig:
-    """Header to set a key-value configuration item, PUT_KV_CONFIG 100."""
+class KvNamespaceRequest:
+    """Header to query all configuration items of a namespace, GET_KVLIST_BY_NAMESPACE 219."""
 
     namespace: str
-    key: str
-    value: str
 
 
 @dataclass(frozen=True, slots=True)
-class KvConfigRequest:
+class KvConfigRequest(KvNamespaceRequest):
     """Header to query or delete a configuration item, GET_KV_CONFIG 101 and DELETE_KV_CONFIG 102."""
 
-    namespace: str
     key: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutKvConfig(KvConfigRequest):
+    """Header to set a key-value configuration item, PUT_KV_CONFIG 100."""
+
+    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,6 @@ class KvConfigResponse:
     """Header of the answer to GET_KV_CONFIG: the value of the key; an unknown key gives the code QUERY_NOT_FOUND."""
 
     value: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KvNamespaceRequest:
-    """Header to query all configuration items of a namespace, GET_KVLIST_BY_NAMESPACE 219."""
-
-    namespace: str
 
 
 @dataclass(frozen=True, slots=True)

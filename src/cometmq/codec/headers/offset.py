@@ -4,22 +4,25 @@ from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class QueryConsumerOffset:
-    """Header to query the consumer offset of a group in a queue, QUERY_CONSUMER_OFFSET 14."""
+class QueueOfGroup:
+    """The first fields of requests of a consumer group for a queue of a topic, such as pulls, pops and commits."""
 
     consumer_group: str
     topic: str
     queue_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueryConsumerOffset(QueueOfGroup):
+    """Header to query the consumer offset of a group in a queue, QUERY_CONSUMER_OFFSET 14."""
+
     set_zero_if_not_found: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateConsumerOffset:
+class UpdateConsumerOffset(QueueOfGroup):
     """Header to commit the next offset that a group will consume, UPDATE_CONSUMER_OFFSET 15."""
 
-    consumer_group: str
-    topic: str
-    queue_id: int
     commit_offset: int
 
 

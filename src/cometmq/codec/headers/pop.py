@@ -7,18 +7,16 @@ and PollingInfoRequestHeader of RocketMQ 5.3.3, and their answers.
 from dataclasses import field
 
 from cometmq.codec.fields import wire
+from cometmq.codec.headers.offset import QueueOfGroup
 from cometmq.model.frozen import dataclass
 
 FROM_MIN, FROM_MAX = 0, 1  # ConsumeInitMode: start of a group without offsets.
 
 
 @dataclass(frozen=True, slots=True)
-class PopRequest:
+class PopRequest(QueueOfGroup):
     """Header to pop messages, POP_MESSAGE; times in ms, queue_id -1 for any queue, poll_time: how long it may wait."""
 
-    consumer_group: str
-    topic: str
-    queue_id: int
     max_msg_nums: int
     invisible_time: int
     poll_time: int
@@ -32,44 +30,6 @@ class PopRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class PopResponse:
-    """Header of the answer to a pop, from which receipt handles are built (see `codec.receipt`); times in ms."""
-
-    pop_time: int
-    invisible_time: int
-    revive_qid: int
-    rest_num: int
-    start_offset_info: str | None = None
-    msg_offset_info: str | None = None
-    order_count_info: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AckRequest:
-    """Header to acknowledge a popped message, ACK_MESSAGE, by its queue offset in the topic that contains it."""
-
-    consumer_group: str
-    topic: str
-    queue_id: int
-    extra_info: str
-    offset: int
-    broker_name: str | None = field(default=None, metadata=wire("bname"))
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeInvisibleTimeRequest:
-    """Header to hide a popped message for another `invisible_time` ms from now on, CHANGE_MESSAGE_INVISIBLETIME."""
-
-    consumer_group: str
-    topic: str
-    queue_id: int
-    extra_info: str
-    offset: int
-    invisible_time: int
-    broker_name: str | None = field(default=None, metadata=wire("bname"))
-
-
-@dataclass(frozen=True, slots=True)
 class ChangeInvisibleTimeResponse:
     """Header of the answer to CHANGE_MESSAGE_INVISIBLETIME, from which the message's new receipt handle is built."""
 
@@ -79,12 +39,38 @@ class ChangeInvisibleTimeResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class NotificationRequest:
+class PopResponse(ChangeInvisibleTimeResponse):
+    """Header of the answer to a pop, from which receipt handles are built (see `codec.receipt`); times in ms."""
+
+    rest_num: int
+    start_offset_info: str | None = None
+    msg_offset_info: str | None = None
+    order_count_info: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AckRequest(QueueOfGroup):
+    """Header to acknowledge a popped message, ACK_MESSAGE, by its queue offset in the topic that contains it."""
+
+    extra_info: str
+    offset: int
+    broker_name: str | None = field(default=None, metadata=wire("bname"))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeInvisibleTimeRequest(QueueOfGroup):
+    """Header to hide a popped message for another `invisible_time` ms from now on, CHANGE_MESSAGE_INVISIBLETIME."""
+
+    extra_info: str
+    offset: int
+    invisible_time: int
+    broker_name: str | None = field(default=None, metadata=wire("bname"))
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationRequest(QueueOfGroup):
     """Header to ask if a group has messages to pop, waiting for them for at most `poll_time`, NOTIFICATION; times in ms."""
 
-    consumer_group: str
-    topic: str
-    queue_id: int
     poll_time: int
     born_time: int = 0
     order: bool = False
@@ -92,19 +78,12 @@ class NotificationRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class PeekRequest:
+class PeekRequest(QueueOfGroup):
     """Header to read messages from a group's offsets on without popping them, PEEK_MESSAGE; queue_id -1: all queues."""
 
-    consumer_group: str
-    topic: str
-    queue_id: int
     max_msg_nums: int
 
 
 @dataclass(frozen=True, slots=True)
-class PollingInfoRequest:
+class PollingInfoRequest(QueueOfGroup):
     """Header to count a group's requests that wait for just this queue, POLLING_INFO; queue_id -1: for any queue."""
-
-    consumer_group: str
-    topic: str
-    queue_id: int

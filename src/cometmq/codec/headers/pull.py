@@ -3,16 +3,14 @@
 from dataclasses import field
 
 from cometmq.codec.fields import wire
+from cometmq.codec.headers.offset import QueueOfGroup
 from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class PullRequest:
+class PullRequest(QueueOfGroup):
     """Header to pull messages of a queue from an offset on; sys_flag has the bits `model.flags.PULL_*`."""
 
-    consumer_group: str
-    topic: str
-    queue_id: int
     queue_offset: int
     max_msg_nums: int
     sys_flag: int

@@ -1,6 +1,7 @@
 """Headers of sends: SEND_MESSAGE 10 (long names), 310 and 320 (one letter each), and the answer.
 
-The broker's fast path does not use these classes (broker/send/fast_path).
+Also those of a message that is sent back (36) or recalled (370), and of a reply on its way to the requesting client (326:
+ReplyMessageRequestHeader of RocketMQ 5.3.3). The broker's fast path does not use these classes (broker/send/fast_path).
 """
 
 from dataclasses import field
@@ -61,3 +62,52 @@ class SendResponse:
     recall_handle: str | None = None
     region_id: str | None = field(default=None, metadata=wire("MSG_REGION"))
     trace_on: str | None = field(default=None, metadata=wire("TRACE_ON"))
+
+
+@dataclass(frozen=True, slots=True)
+class SendBackRequest:
+    """Header to request a retry or, with delay_level < 0, a dead letter of the message at commitlog `offset`."""
+
+    offset: int
+    group: str
+    delay_level: int
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool | None = None
+    max_reconsume_times: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRequest:
+    """Header to cancel a timed message (RecallMessageRequestHeader); msgId of the answer is the message's unique id."""
+
+    topic: str
+    recall_handle: str
+    producer_group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PushReply:
+    """Header with which a broker pushes a reply to the client that sent the request; the body is the reply's body.
+
+    Attributes:
+        born_timestamp: When the reply was made, ms since 1970.
+        born_host: Sender of the reply, "ip:port".
+        store_host: The broker, "ip:port".
+        store_timestamp: When the broker forwarded it, ms since 1970.
+    """
+
+    producer_group: str
+    topic: str
+    queue_id: int
+    sys_flag: int
+    born_timestamp: int
+    flag: int
+    born_host: str
+    store_host: str
+    store_timestamp: int
+    default_topic: str = DEFAULT_TOPIC
+    default_topic_queue_nums: int = 4
+    properties: str | None = None
+    reconsume_times: int | None = None
+    unit_mode: bool | None = None

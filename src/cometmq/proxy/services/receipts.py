@@ -7,7 +7,7 @@ Source: AckMessageActivity, ChangeInvisibleDurationActivity and ForwardMessageTo
 from google.protobuf.message import Message
 
 from cometmq.codec.headers.pop import ChangeInvisibleTimeRequest
-from cometmq.codec.headers.send_back import SendBackRequest
+from cometmq.codec.headers.send import SendBackRequest
 from cometmq.codec.receipt import Receipt, real_topic
 from cometmq.codec.record import decode_record
 from cometmq.model.clock import Clock

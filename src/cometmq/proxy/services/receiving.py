@@ -13,7 +13,7 @@ from functools import partial
 from cometmq.broker.pop.holding import HeldMessages
 from cometmq.broker.pop.popping import PopResult
 from cometmq.codec.headers.pop import AckRequest, PopRequest
-from cometmq.codec.headers.send_back import SendBackRequest
+from cometmq.codec.headers.send import SendBackRequest
 from cometmq.codec.receipt import Receipt, real_topic
 from cometmq.codec.record import decode_records
 from cometmq.model.clock import Clock

@@ -7,7 +7,7 @@ when the transaction has ended.
 
 from google.protobuf.message import Message
 
-from cometmq.codec.headers.recall import RecallRequest
+from cometmq.codec.headers.send import RecallRequest
 from cometmq.codec.headers.transaction import EndTransaction
 from cometmq.codec.host import encode_host
 from cometmq.model.codes import ResponseCode

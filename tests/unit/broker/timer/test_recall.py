@@ -7,7 +7,7 @@ import pytest
 from cometmq.broker.parts import Parts
 from cometmq.broker.timer.recall import Recall, RecallResult
 from cometmq.broker.timer.times import TimedSends
-from cometmq.codec.headers.recall import RecallRequest
+from cometmq.codec.headers.send import RecallRequest
 from cometmq.codec.recall_handle import RecallHandle, encode_recall_handle
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
