@@ -207,7 +207,7 @@ class houses:  # noqa: N801  Used as a function.
         return self.loop.run(begin())
 
     def __exit__(self, *error: Any) -> None:
-        self.loop.run(self.topics.close())
+        self.loop.run(self.topics.saver.close())
         self.context.__exit__(*error)
 
 

@@ -61,9 +61,8 @@ from cometmq.store.real_disk import RealDisk
 
 _log = logging.getLogger(__name__)
 
-POOL_THREADS = (
-    4  # For reads that wait for the disk; more threads would only wait for each other.
-)
+# For reads that wait for the disk; more threads would only wait for each other.
+POOL_THREADS = 4
 
 
 class Broker:
@@ -304,7 +303,8 @@ class Broker:
         self._locks = QueueLocks(self._config_file("queueLocks.json"), clock=clock, pool=pool)
         for table in (self._topics, self._groups, self._offsets, self._locks):
             table.load()
-            self._closing.push_async_callback(table.close)
+            self._closing.push_async_callback(table.saver.close)
+        self._closing.push_async_callback(self._topics.deleted.saver.close)
         self._mark.load()
         if not self._topics.is_whole:
             # A .bak may lack the newest topics; a topic that is missing in an intact file was deleted.

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 from enum import Enum
+from itertools import islice
 
 # The least likeness (SequenceMatcher.ratio) of a mistyped name: about two wrong letters of 16. Less than that of
 # autoDeleteTopicEnable and autoCreateTopicEnable (0.86), which mean different things.
@@ -74,6 +75,12 @@ def label_value(text: str) -> str:
 def plural(count: int, one: str, many: str = "") -> str:
     """Return the word `one` if the count is 1, otherwise `many`, by default `one` with an s; without the number."""
     return one if count == 1 else many or f"{one}s"
+
+
+def listed(names: Iterable[str], most: int = 20) -> str:
+    """Return names separated by commas; of more than `most`, only the first ones, and "..."."""
+    shown = list(islice(names, most + 1))
+    return ", ".join(shown if len(shown) <= most else [*shown[:most], "..."])
 
 
 def in_quotes(text: str, most: int = 200) -> str:

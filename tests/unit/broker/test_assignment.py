@@ -132,5 +132,5 @@ async def test_a_route_is_believed_for_a_while_and_own_queues_are_given_without_
             clock.turn(seconds)
             share = await run(shares.assign(query))
             counts.append(len(share or ()))
-        await parts.topics.close()
+        await parts.topics.saver.close()
     assert (counts, asked) == ([3, 3, 2, 1], ["Orders"] * 3)

@@ -66,7 +66,7 @@ async def eventually_saved(served):
     """The group is known to the offsets on disk, at the queue's beginning."""
     fields = {"consumerGroup": "g", "topic": "Orders", "queueId": "0", "commitOffset": "0"}
     await served.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
-    served.broker._offsets.save_if_dirty()
+    served.broker._offsets.saver.save_if_dirty()
     await eventually(lambda: served.broker._offsets.saver._running is None)
 
 

@@ -91,7 +91,7 @@ async def here(tmp_path):
     with house(tmp_path) as made:
         await made.saved()
         yield made
-        await made.parts.topics.close()
+        await made.parts.topics.saver.close()
 
 
 async def test_all_that_was_put_is_one_write_and_each_caller_is_told_once(here, monkeypatch):
@@ -134,7 +134,7 @@ async def test_an_illegal_record_refuses_only_itself(tmp_path):
         stored = [told[0] for told in first.told + second.told if len(told) == 4]
         assert sorted(send for sends in stored for send in sends) == [0, 2, 3]
         assert here.parts.counters.put_failed == 1
-        await here.parts.topics.close()
+        await here.parts.topics.saver.close()
 
 
 async def test_a_batch_and_what_awaits_no_flush_keep_their_place_between_others(here):
@@ -172,7 +172,7 @@ async def test_with_a_synchronous_flush_each_caller_is_told_behind_it_and_waits_
         here.sends.store()
         here.store.poison("the disk failed")
         assert callers[0].told[-1][2] is Durability.DISK_LATE
-        await here.parts.topics.close()
+        await here.parts.topics.saver.close()
 
 
 async def test_a_send_to_a_new_topic_is_told_when_the_topic_is_on_disk(here):

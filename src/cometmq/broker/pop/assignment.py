@@ -53,16 +53,12 @@ class Assignments:
         self._ask_route = ask_route
         self._file = parts.config_file("messageRequestMode.json")
         self._modes: dict[tuple[str, str], RequestModeConfig] = {}
-        self._saver = Saver(self._file, self._snapshot, parts.pool)
+        self.saver = Saver(self._file, self._snapshot, parts.pool)
         self._routes: dict[str, tuple[float, list[MessageQueue]]] = {}
 
     def load(self) -> None:
         """Load the request modes from messageRequestMode.json; raises CodecError if only damaged copies exist."""
         self._modes = self._file.load(decode_request_modes) or {}
-
-    async def close(self) -> None:
-        """Save the request modes of groups to disk a last time if the file lacks changes."""
-        await self._saver.close()
 
     def assign(self, query: AssignmentQuery) -> Steps[list[Assignment] | None]:
         """Return the queues of a group's member, each with pull or pop; None if unknown, so that it keeps those it has.
@@ -94,13 +90,13 @@ class Assignments:
                 f"subscription group {config.group} does not exist",
             )
         self._modes[config.topic, config.group] = config
-        yield from saved(self._saver.save_soon())
+        yield from saved(self.saver.save_soon())
 
     def take(self, modes: Mapping[tuple[str, str], RequestModeConfig]) -> None:
         """Replace all request modes, for example by those of this slave's master."""
         if modes != self._modes:
             self._modes = dict(modes)
-            self._saver.save_soon()
+            self.saver.save_soon()
 
     def forget(self, is_gone: Callable[[str, str], bool]) -> None:
         """Forget the request modes and cached routes of deleted topics or groups; `is_gone` gets topic and group."""

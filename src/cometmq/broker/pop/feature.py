@@ -33,9 +33,8 @@ _PERIOD_SECONDS = PERIOD_MS / 1000
 # after all older check points.
 _OFFSETS_AGE_MS = 30_000
 _ORDERS_SECONDS = 5.0
-_FLUSH_SECONDS_MAX = (
-    5  # Longest wait for a flush when closing; without it, groups commit smaller offsets.
-)
+# Longest wait for a flush when closing; without it, groups commit smaller offsets.
+_FLUSH_SECONDS_MAX = 5
 
 
 RequestModes = Mapping[tuple[str, str], RequestModeConfig]
@@ -63,7 +62,6 @@ class PopFeature(Feature):
             journal=self._journal,
             offsets=self._offsets,
             orders=self._orders,
-            chance=parts.chance,
         )
         self.popping = Popping(
             parts,
@@ -78,7 +76,7 @@ class PopFeature(Feature):
         self.holding = Holding(
             parts, journal=self._journal, orders=self._orders, waiting=self._waiting
         )
-        peeking = Peeking(parts, self.popping, reader, self._offsets, parts.chance)
+        peeking = Peeking(parts, self.popping, reader, self._offsets)
         parts.counters.events.gauges.append(self._gauges)
         parts.positions.pops = self._offsets
         self._machines = Machines(parts.world, "pop")
@@ -166,7 +164,7 @@ class PopFeature(Feature):
         self._write_and_say()
         await self._flushed()
         self._write_and_say()
-        await self._orders.close()
+        await self._orders.saver.close()
 
     async def _flushed(self) -> None:
         """Wait up to 5 s for a flush if check points are open; the store logs a flush that fails."""
@@ -192,7 +190,7 @@ class PopFeature(Feature):
         return max(self._waiting.pause_seconds(clock.monotonic()), _PERIOD_SECONDS)
 
     def _save_orders(self) -> float:
-        self._orders.save_if_dirty()
+        self._orders.saver.save_if_dirty()
         return NEVER
 
     def _hand_on(self) -> Steps[float]:
@@ -246,4 +244,4 @@ class AssignmentFeature(Feature):
 
     async def close(self) -> None:
         """Save the request modes (pull or pop) to disk a last time if the file lacks changes."""
-        await self._assignments.close()
+        await self._assignments.saver.close()

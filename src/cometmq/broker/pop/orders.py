@@ -136,14 +136,6 @@ class Orders:
         for place in [place for place in self._states if is_gone(place[1], place[0])]:
             self.forget(place)
 
-    def save_if_dirty(self) -> None:
-        """Save consumerOrderInfo.json if it lacks changes, unless a save or the pause after one is in progress."""
-        self.saver.save_if_dirty()
-
-    async def close(self) -> None:
-        """Save consumerOrderInfo.json a last time if it lacks changes."""
-        await self.saver.close()
-
     def _snapshot(self) -> Callable[[], str]:
         oldest = self._clock.now_ms() - _FORGOTTEN_MS
         self._states = {

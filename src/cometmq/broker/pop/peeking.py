@@ -5,13 +5,12 @@ group. Follows PeekMessageProcessor of RocketMQ 5.3.3: the wanted queue, or all 
 before or after the group's retry topics.
 """
 
-from random import Random
 from typing import NamedTuple
 
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.group_offsets import GroupOffsets
 from cometmq.broker.pop.popping import COUNT_MAX, Popping
-from cometmq.broker.pop.reading import PopReader
+from cometmq.broker.pop.reading import PopReader, split_records
 from cometmq.codec.headers.pop import PeekRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.steps.steps import Steps, elsewhere
@@ -43,14 +42,12 @@ class Peeking:
         popping: Popping,
         reader: PopReader,
         offsets: GroupOffsets,
-        chance: Random,
     ) -> None:
-        """`popping` checks topic and group; `chance` draws the first queue, and whether retry topics are read first."""
+        """`popping` checks topic and group."""
         self._parts = parts
         self._popping = popping
         self._reader = reader
         self._offsets = offsets
-        self._chance = chance
 
     def peek(self, request: PeekRequest) -> Steps[PeekResult]:
         """Return at most as many messages as requested, up to 32, from the group's offsets on, or PULL_NOT_FOUND.
@@ -66,7 +63,7 @@ class Peeking:
             wanted = min(request.max_msg_nums, COUNT_MAX) - count
             more, rest = yield from self._look(request.consumer_group, topic, queue_id, wanted)
             pieces += more
-            count += sum(_count(piece) for piece in more)
+            count += len(split_records(more))
             left += rest
         status = GetStatus.FOUND if count else GetStatus.NO_MESSAGE_IN_QUEUE
         code = ResponseCode.SUCCESS if count else ResponseCode.PULL_NOT_FOUND
@@ -74,7 +71,7 @@ class Peeking:
 
     def _places(self, request: PeekRequest) -> list[tuple[str, int]]:
         topic = self._popping.topic_of(request.topic, request.queue_id)
-        first = self._chance.randrange(100)
+        first = self._parts.chance.randrange(100)
         count = topic.read_queues
         places = [(topic.name, (first + number) % count) for number in range(count)]
         if request.queue_id >= 0:
@@ -103,11 +100,3 @@ class Peeking:
         if result.cold is not None:
             result = yield from elsewhere(result.cold)
         return result.records, left - result.message_count
-
-
-def _count(records: memoryview) -> int:
-    count = start = 0
-    while start < len(records):
-        start += int.from_bytes(records[start : start + 4])
-        count += 1
-    return count

@@ -8,7 +8,6 @@ order. Only reads from the disk wait (docs/design/0040). Follows PopMessageProce
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from random import Random
 from typing import Any, NamedTuple
 
 from cometmq.broker.loop.caller import Caller
@@ -91,16 +90,13 @@ class PopReader:
         journal: Journal,
         offsets: GroupOffsets,
         orders: Orders,
-        chance: Random,
     ) -> None:
-        """`chance` draws the first queue, and whether retry topics are read first."""
         self._parts = parts
         self._settings = parts.settings
         self._store = parts.store
         self._journal = journal
         self._offsets = offsets
         self._orders = orders
-        self._chance = chance
 
     def collect(self, pop: Pop) -> Steps[PoppedMessages]:
         """Read messages for a pop; record a check point for those of each queue or, in order, lock the queue.
@@ -116,7 +112,7 @@ class PopReader:
             TimeBudget(self._parts.clock),
             began=self._parts.counters.now(),
         )
-        first = self._chance.randrange(100)
+        first = self._parts.chance.randrange(100)
         is_retry_first = first < self._settings.retry_share
         if is_retry_first and not is_ordered:
             yield from self._retries(pop, taken, first)
@@ -269,7 +265,7 @@ class PopReader:
             start, taken.pop_time_ms, pop.request.invisible_time, taken.revive_queue, kind,
             self._settings.broker_name, queue_id,
         )  # fmt: skip
-        for record, offset in zip(_split(result.records), offsets, strict=True):
+        for record, offset in zip(split_records(result.records), offsets, strict=True):
             receipt = handle._replace(queue_offset=offset)
             taken.pieces.append(_of_origin(record, pop.topic.name, receipt))
 
@@ -335,11 +331,12 @@ def _offsets(start: int, result: GetResult) -> list[int]:
         return list(range(start, result.next_offset))
     return [
         int.from_bytes(record[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8])
-        for record in _split(result.records)
+        for record in split_records(result.records)
     ]
 
 
-def _split(pieces: list[memoryview]) -> list[memoryview]:
+def split_records(pieces: list[memoryview]) -> list[memoryview]:
+    """Return each record of pieces of the log that have whole records."""
     records = []
     for piece in pieces:
         start, end = 0, len(piece)

@@ -27,10 +27,9 @@ from cometmq.model.names import (
     group_of_derived,
     is_system_group,
 )
-from cometmq.model.text import plural
+from cometmq.model.text import listed, plural
 from cometmq.store.config_file import ConfigFile
 
-_SHOWN_MAX = 20  # Largest number of names in a log line.
 _log = logging.getLogger(__name__)
 
 # Limits for groups created by first use: hundreds of applications can start at once, but a client that invents new
@@ -201,7 +200,7 @@ class Groups:
             _log.warning(
                 "recreated: %d %s, whose retry or dead-letter topics are recreated; their former settings are "
                 "not known here: %s",
-                len(missing), plural(len(missing), "group"), ", ".join([*missing[:_SHOWN_MAX], *(["..."] if len(missing) > _SHOWN_MAX else [])]),
+                len(missing), plural(len(missing), "group"), listed(missing),
             )  # fmt: skip
 
     def _forget(self, name: str) -> None:
@@ -255,14 +254,6 @@ class Groups:
         return self._changed()
 
     # --- the file
-
-    def save_if_dirty(self) -> None:
-        """Save subscriptionGroup.json again if the last save failed and none is in progress."""
-        self.saver.save_if_dirty()
-
-    async def close(self) -> None:
-        """Save subscriptionGroup.json a last time if it lacks changes."""
-        await self.saver.close()
 
     def _changed(self) -> asyncio.Future[None]:
         self.version = self.version.next(self._clock.now_ms())

@@ -45,7 +45,7 @@ class QueueLocks:
         self._size = 0
         self._blind_until = -math.inf
         self.on_first: Callable[[], None] = lambda: None  # Called when the first lock is set.
-        self._saver = Saver(file, self._snapshot, pool)
+        self.saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
         """Read queueLocks.json; locks from before the start stay valid for 30 s, as long as their owners rely on them.
@@ -123,7 +123,7 @@ class QueueLocks:
             if not self._groups:
                 self.on_first()
             self._groups[group] = locks
-        return obtained, self._saver.save_soon() if is_changed else None
+        return obtained, self.saver.save_soon() if is_changed else None
 
     def _has_room(self, group: str, size: int) -> bool:
         wanted = self._sizes.get(group, 0) + size
@@ -163,7 +163,7 @@ class QueueLocks:
             if not self._groups[group]:
                 del self._groups[group], self._sizes[group]
         if gone:
-            self._saver.save_soon()
+            self.saver.save_soon()
 
     def _all(self) -> Iterator[tuple[str, MessageQueue, _Held]]:
         for group, locks in self._groups.items():
@@ -171,10 +171,6 @@ class QueueLocks:
                 yield group, queue, held
 
     # --- the file
-
-    async def close(self) -> None:
-        """Save queueLocks.json a last time if it lacks changes."""
-        await self._saver.close()
 
     def _snapshot(self) -> Callable[[], str]:
         groups = {group: dict(locks) for group, locks in self._groups.items()}

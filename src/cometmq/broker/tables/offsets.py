@@ -6,9 +6,9 @@ ConsumerOffsetManager of RocketMQ 5.3.3; with light queues (enableLmq) lmqConsum
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
-from itertools import islice
 
 from cometmq.broker.tables.saving import Saver
 from cometmq.codec.bodies.consumer_offset import (
@@ -21,7 +21,7 @@ from cometmq.codec.bodies.consumer_offset import (
 from cometmq.model.clock import Clock
 from cometmq.model.data_version import DataVersion
 from cometmq.model.names import is_group_of_brokers
-from cometmq.model.text import plural
+from cometmq.model.text import listed, plural
 from cometmq.steps.steps import Steps, turn_end
 from cometmq.store.config_file import ConfigFile
 
@@ -34,10 +34,8 @@ _OFFSET_SIZE = 120
 # How far a committed offset may be beyond a queue's end: as far as a broker may lose with its last second, or a tool
 # may be ahead of the messages that it copies.
 BEYOND_MAX = 1_024
-_SHOWN_MAX = 20  # Largest number of groups in a log line.
-_GROUPS_AT_ONCE = (
-    1_000  # Groups in topics that are examined per iteration of the loop, some 2 ms.
-)
+# Groups in topics that are examined per iteration of the loop, some 2 ms.
+_GROUPS_AT_ONCE = 1_000
 
 
 class Offsets:
@@ -173,7 +171,7 @@ class Offsets:
         power failure may cut only the log. The consumer that pulls the queue next is told the new offset, because it
         may hold a larger one in memory. `end_of` returns the end of a queue by topic and number; None if unknown.
         """
-        lowered: dict[str, int] = {}
+        lowered: Counter[tuple[str, str]] = Counter()
         for number, (key, queues) in enumerate(self.places()):
             if number % _GROUPS_AT_ONCE == _GROUPS_AT_ONCE - 1:
                 yield from turn_end()
@@ -183,20 +181,17 @@ class Offsets:
             for queue_id, offset in list(queues.items()):
                 end = end_of(topic, queue_id)
                 if end is not None and offset > end:
-                    lowered[key] = lowered.get(key, 0) + 1
+                    lowered[topic, group] += 1
                     self.reset(group, topic, queue_id, offset=end)
         if lowered:
-            shown = ", ".join(
+            shown = (
                 f"{group} in {topic} ({count} {plural(count, 'queue')})"
-                for (topic, _, group), count in (
-                    (key.partition(TOPIC_GROUP_SEPARATOR), count)
-                    for key, count in islice(lowered.items(), _SHOWN_MAX)
-                )
+                for (topic, group), count in lowered.items()
             )
             _log.warning(
-                "set to the end of the queue: %d %s beyond it, which would make groups skip new messages: %s%s. "
+                "set to the end of the queue: %d %s beyond it, which would make groups skip new messages: %s. "
                 "The log here lacks messages that were consumed",
-                sum(lowered.values()), plural(sum(lowered.values()), "offset"), shown, ", ..." if len(lowered) > _SHOWN_MAX else "",
+                lowered.total(), plural(lowered.total(), "offset"), listed(shown),
             )  # fmt: skip
 
     # --- on a slave
@@ -355,14 +350,6 @@ class Offsets:
         """Return a snapshot of all consumer offsets."""
         offsets = {key: dict(queues) for key, queues in self._offsets.items()}
         return OffsetTable(self._version, offsets)
-
-    def save_if_dirty(self) -> None:
-        """Save changes since the last save, unless a save or the pause after it is in progress; for a background job."""
-        self.saver.save_if_dirty()
-
-    async def close(self) -> None:
-        """Save the consumer offsets a last time if the file lacks changes."""
-        await self.saver.close()
 
     def _snapshot(self) -> Callable[[], str]:
         self._version = self._version.next(self._clock.now_ms())

@@ -27,7 +27,7 @@ from cometmq.model.flags import (
     PERM_READ_WRITE,
     is_inherited,
 )
-from cometmq.model.text import plural
+from cometmq.model.text import listed, plural
 from cometmq.model.topic import TopicConfig
 from cometmq.store.config_file import ConfigFile
 
@@ -38,7 +38,6 @@ QUEUES_MAX = 65_536
 TABLE_SIZE_MAX = 15 << 20
 
 _BATCH = {"queue.type": "BatchCQ"}
-_SHOWN_MAX = 20  # Largest number of names in a log line.
 _log = logging.getLogger(__name__)
 
 _DELAY_QUEUES = 18  # One for each delay level (TopicValidator.SCHEDULE_TOPIC_QUEUE_NUM).
@@ -112,8 +111,7 @@ class Topics:
         missing = [each for each in self._system_topics() if each.name not in self._topics]
         for config in missing:
             self._system.add(config.name)
-            self._topics[config.name] = config
-            self._count(config, 1)
+            self._set(config)
         if missing:
             self._changed()
         for config in missing:
@@ -137,11 +135,7 @@ class Topics:
             and not name.startswith(names.LMQ_PREFIX)
         ]
         for config in (*made, *widened):
-            before = self._topics.get(config.name)
-            if before is not None:
-                self._count(before, -1)
-            self._topics[config.name] = config
-            self._count(config, 1)
+            self._set(config)
         if made or widened:
             self._changed()
         if made:
@@ -262,12 +256,8 @@ class Topics:
             RequestError: There are too many topics for a new one that is no system topic, or they would not fit into a
                 registration at nameservers.
         """
-        known = self._topics.get(config.name)
-        self._check_room(config, known)
-        if known is not None:
-            self._count(known, -1)
-        self._topics[config.name] = config
-        self._count(config, 1)
+        self._check_room(config, self._topics.get(config.name))
+        self._set(config)
         return self._changed(config.name)
 
     def delete(self, name: str, *, end: int) -> asyncio.Future[tuple[None, None]]:
@@ -312,11 +302,7 @@ class Topics:
         if not (gone or changed) and self.version == table.version:
             return []
         for config in changed:
-            known = self._topics.get(config.name)
-            if known is not None:
-                self._count(known, -1)
-            self._topics[config.name] = config
-            self._count(config, 1)
+            self._set(config)
         for name in gone:
             self._count(self._topics.pop(name), -1)
             self._forget(name, end or 0)
@@ -326,6 +312,13 @@ class Topics:
             for listener in self.on_change:
                 listener(name)
         return gone
+
+    def _set(self, config: TopicConfig) -> None:
+        known = self._topics.get(config.name)
+        if known is not None:
+            self._count(known, -1)
+        self._topics[config.name] = config
+        self._count(config, 1)
 
     def _count(self, config: TopicConfig, sign: int) -> None:
         self._size += sign * topic_size(config)
@@ -357,13 +350,8 @@ class Topics:
     def ensure(self, name: str, *, queues: int, perm: int, sys_flag: int = 0) -> TopicConfig:
         """Return a topic that the broker needs, for example for retries or transactions, with enough queues.
 
-        The topic is created, or gets more queues, if necessary.
-
-        Args:
-            name: The topic.
-            queues: Least number of queues; it is limited to 1 to QUEUES_MAX.
-            perm: The permission of a new topic.
-            sys_flag: The system flag of a new topic.
+        The topic is created (with `perm` and `sys_flag`), or gets more queues, if it has less than `queues`, a number that
+        is limited to 1 to QUEUES_MAX.
 
         Raises:
             RequestError: The name is too long for a directory, there are too many topics (not for a system topic), or
@@ -412,15 +400,6 @@ class Topics:
         self.put(made)
         return made
 
-    def save_if_dirty(self) -> None:
-        """Save topics.json again if the last save failed and none is in progress."""
-        self.saver.save_if_dirty()
-
-    async def close(self) -> None:
-        """Save topics.json and deletedTopics.json a last time if they lack changes."""
-        await self.saver.close()
-        await self.deleted.saver.close()
-
     def _changed(self, name: str | None = None) -> asyncio.Future[None]:
         self.version = self.version.next(self.clock.now_ms())
         saving = self.saver.save_soon()
@@ -446,5 +425,6 @@ class Topics:
 
 def _shown(counts: Mapping[str, int]) -> str:
     """Return a text of up to 20 names with their numbers of queues, for a log line."""
-    shown = [f"{name} ({count} {plural(count, 'queue')})" for name, count in counts.items()]
-    return ", ".join([*shown[:_SHOWN_MAX], *(["..."] if len(shown) > _SHOWN_MAX else [])])
+    return listed(
+        f"{name} ({count} {plural(count, 'queue')})" for name, count in counts.items()
+    )

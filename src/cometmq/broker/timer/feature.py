@@ -101,7 +101,7 @@ class Timer(Feature):
         yield from elsewhere(lambda: self._files.take_check(check))
 
     def _save_taken_counts(self) -> float:
-        self._counts.save_if_dirty()
+        self._counts.saver.save_if_dirty()
         return SAVE_SECONDS
 
     def forget_topic(self, topic: str) -> None:
@@ -112,7 +112,7 @@ class Timer(Feature):
         """Stop the timer; try to save its progress and the counts of waiting messages."""
         await self._machines.close()
         if not self._is_running:
-            await self._counts.close()
+            await self._counts.saver.close()
         else:
             try:
                 await self._machines.run(self._delivery.save())
@@ -120,7 +120,7 @@ class Timer(Feature):
                 _log.warning("the timer's files cannot be saved: %s", error)
             self._files.close()
             self._count()
-            await self._counts.close()
+            await self._counts.saver.close()
 
     def _count_waiting(self, topics: Iterable[str], step: int) -> None:
         way = "enqueue" if step > 0 else "dequeue"
@@ -145,7 +145,7 @@ class Timer(Feature):
 
     def _save_counts(self) -> float:
         self._count()
-        self._counts.save_if_dirty()
+        self._counts.saver.save_if_dirty()
         return NEVER
 
     def facts(self) -> dict[str, str]:

@@ -133,7 +133,7 @@ class Transactions(Feature):
         if self._queues.is_known:
             self._commit_positions()
         self._count()
-        await self._counts.close()
+        await self._counts.saver.close()
 
     def facts(self) -> dict[str, str]:
         """Return the number of open transactions, and when the producer created the first of them, ms since 1970."""
@@ -160,7 +160,7 @@ class Transactions(Feature):
 
     def _save_counts(self) -> float:
         self._count()
-        self._counts.save_if_dirty()
+        self._counts.saver.save_if_dirty()
         return NEVER
 
     def _check(self) -> Steps[float]:

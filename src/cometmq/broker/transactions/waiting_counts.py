@@ -77,14 +77,6 @@ class WaitingCounts:
         """Return the present counts of waiting messages as JSON text, in the format of their file."""
         return encode_waiting(WaitingTable(self._version, self._counts), self._member)
 
-    def save_if_dirty(self) -> None:
-        """Save changed counts of waiting messages; to be called every `SAVE_SECONDS`."""
-        self.saver.save_if_dirty()
-
-    async def close(self) -> None:
-        """Save the counts of waiting messages a last time if their file lacks changes."""
-        await self.saver.close()
-
     def _snapshot(self) -> Callable[[], str]:
         self._version = self._version.next(self._clock.now_ms())
         table = WaitingTable(self._version, dict(self._counts))

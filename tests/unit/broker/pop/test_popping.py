@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from random import Random
 from typing import Any, NamedTuple
 
 import pytest
@@ -45,9 +44,7 @@ class Bench:
         offsets = GroupOffsets(parts, self.check_points)
         orders = Orders(parts)
         self.waiting = PopLongPolls(parts)
-        reader = PopReader(
-            parts, journal=self.journal, offsets=offsets, orders=orders, chance=Random(1)
-        )
+        reader = PopReader(parts, journal=self.journal, offsets=offsets, orders=orders)
         self.popping = Popping(
             parts,
             reader=reader,

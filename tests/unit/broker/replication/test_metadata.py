@@ -160,9 +160,9 @@ async def test_topics_groups_and_offsets_are_the_masters_and_on_disk(slave, tmp_
     assert slave.parts.offsets.of("G", "Orders") == {0: 7, 1: 9}
     # The version is the master's, by which nameservers and Java brokers compare tables.
     assert slave.parts.topics.version == DataVersion(1_000, slave.master.version)
-    slave.parts.offsets.save_if_dirty()
+    slave.parts.offsets.saver.save_if_dirty()
     for table in (slave.parts.topics, slave.parts.groups, slave.parts.offsets):
-        await table.close()
+        await table.saver.close()
     with ThreadPoolExecutor(1) as pool:
         again = make_parts(slave.parts.store, slave.parts.settings, slave.parts.clock, pool)
         load_tables(again)
@@ -170,7 +170,7 @@ async def test_topics_groups_and_offsets_are_the_masters_and_on_disk(slave, tmp_
         assert again.groups.peek("G") is not None
         assert again.offsets.of("G", "Orders") == {0: 7, 1: 9}
         for each in (again.topics, again.groups, again.offsets, again.locks):
-            await each.close()
+            await each.saver.close()
 
 
 async def test_what_was_deleted_at_the_master_goes_with_its_offsets_and_queues(slave):
