@@ -111,15 +111,7 @@ class LogCopier:
             stopped=None if link is not None and link.is_active else self._stopped,
             error=link.trouble if link is not None else self._error,
         )
-        return ReplicationState(
-            is_master=False,
-            max_offset=end,
-            copies=(),
-            in_sync=1,
-            needed=1,
-            refused=0,
-            master=master,
-        )
+        return ReplicationState(is_master=False, max_offset=end, master=master)
 
     def _moved(self) -> None:
         if self._link is not None:

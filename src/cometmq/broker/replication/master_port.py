@@ -144,7 +144,6 @@ class MasterPort:
             in_sync=count.in_sync,
             needed=count.needed,
             refused=self.door.refused,
-            master=None,
         )
 
     def knows(self, ip: str) -> bool:

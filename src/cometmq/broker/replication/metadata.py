@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from cometmq.broker.parts import Parts
 from cometmq.broker.replication.copy_mark import CopyMark, log_end_of
@@ -29,7 +29,7 @@ from cometmq.model.codes import RequestCode, ResponseCode, request_name
 from cometmq.model.errors import BrokerRefused, CodecError, CometError
 from cometmq.model.numbers import whole_number
 from cometmq.model.text import as_given, error_text, plural
-from cometmq.steps.steps import Steps, called_back, elsewhere
+from cometmq.steps.steps import Done, Steps, called_back, elsewhere
 
 _log = logging.getLogger(__name__)
 
@@ -41,18 +41,9 @@ UNNAMED_SECONDS = 3.0
 TOLD_MAX = 1_000
 
 
-class AskMaster(Protocol):
-    """A function that sends a request to the master."""
-
-    def __call__(
-        self,
-        address: str,
-        code: int,
-        fields: Mapping[str, str],
-        done: Callable[[PeerAnswer | None, BaseException | None], None],
-    ) -> None:
-        """Send a request to the master; `done` is called later with the answer, whatever its code, or an error."""
-        ...
+# Sends a request to the master at an address, with a code and fields; `Done` is called later with the answer, whatever its
+# code, or an error.
+AskMaster = Callable[[str, int, Mapping[str, str], Done], None]
 
 
 class _Late(NamedTuple):

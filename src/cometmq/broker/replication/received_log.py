@@ -75,9 +75,8 @@ class LogIntake:
     def space(self, size: int) -> memoryview:
         """Return the buffer for the next bytes from the master, of `size` bytes or less."""
         if not self.size and not self._side.undispatched:
-            self._from = (
-                0  # The old bytes are not needed, and this memory is in the processor's cache.
-            )
+            # The old bytes are not needed, and this memory is in the processor's cache.
+            self._from = 0
         left = len(self._room) - self._to
         is_large = len(self._room) > ROOM_SIZE and self.size < _LITTLE
         if not left or (left < size and not self.is_due) or is_large:
@@ -92,9 +91,8 @@ class LogIntake:
         if not self._from and size == len(self._room):
             return
         held = memoryview(self._room)[self._from : self._to]
-        if (
-            size != len(self._room) or self._side.undispatched
-        ):  # Dispatch still reads the old buffer.
+        # Dispatch may still read the old buffer.
+        if size != len(self._room) or self._side.undispatched:
             self._room = bytearray(size)
         memoryview(self._room)[: self.size] = held
         self._from = 0

@@ -83,11 +83,11 @@ class ReplicationState:
 
     is_master: bool
     max_offset: int
-    copies: tuple[CopyState, ...]
-    in_sync: int
-    needed: int
-    refused: int
-    master: MasterState | None
+    copies: tuple[CopyState, ...] = ()
+    in_sync: int = 1
+    needed: int = 1
+    refused: int = 0
+    master: MasterState | None = None
 
     @property
     def has_master(self) -> bool:
