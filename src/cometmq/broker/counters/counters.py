@@ -43,6 +43,7 @@ class Counters:
         check_points: Check points (records of what a pop took from a queue), by group and topic.
         sent_back: Messages that a group sent back (CONSUMER_SEND_MSG_BACK).
         dead: Messages that became dead letters of a group.
+        tables: The seven tables above.
         put_failed: Number of sends, or pieces of large batches, that passed the checks but failed.
         found: Number of pulls and pops that got messages.
         missed: Number of pulls that were answered without messages after a read.
@@ -65,10 +66,11 @@ class Counters:
         self._clock = clock
         self.now = clock.monotonic
         self.fresh: list[Tally] = []
+        self.tables = tuple(TallyTable(self.fresh, is_system=is_system) for _ in range(7))
         (
             self.puts, self.gets, self.from_disk, self.acks, self.check_points, self.sent_back,
             self.dead,
-        ) = (TallyTable(self.fresh, is_system=is_system) for _ in range(7))  # fmt: skip
+        ) = self.tables  # fmt: skip
         self.put_failed = self.found = self.missed = self.get_max_us = 0
         self.sends, self._inner_puts = Latencies(), Latencies()
         self.at_midnights = MidnightTotals(clock.now_ms(), (0, 0))
@@ -80,14 +82,6 @@ class Counters:
         self._samples: deque[tuple[float, int, int, int, int]] = deque(
             maxlen=WINDOWS_SECONDS[-1] + 1
         )
-
-    @property
-    def tables(self) -> tuple[TallyTable, ...]:
-        """The seven tables of counters: stored, delivered, read from disk, acknowledged, and so on."""
-        return (
-            self.puts, self.gets, self.from_disk, self.acks, self.check_points, self.sent_back,
-            self.dead,
-        )  # fmt: skip
 
     @property
     def put_count(self) -> int:

@@ -23,9 +23,8 @@ def _bounds() -> tuple[int, ...]:
     return tuple(sorted(bounds))
 
 
-BOUNDS_US = (
-    _bounds()
-)  # Upper bounds in microseconds; longer durations are in a class of their own.
+# Upper bounds in microseconds; longer durations are in a class of their own.
+BOUNDS_US = _bounds()
 
 
 def _sums(some: list[int], others: list[int]) -> list[int]:

@@ -26,12 +26,7 @@ _SPANS_SECONDS = 1.0
 class Exporting:
     """The export of a broker's metrics at intervals and, if enabled, of spans for stored messages with a trace.
 
-    Args:
-        parts: The parts of the broker.
-        common: Attributes of all points.
-        sources: The source of each metric.
-        metrics: The metrics, by name.
-        look: Returns steps to run before the sources are read.
+    All points have the attributes `common`; `look` returns steps to run before the sources are read.
     """
 
     def __init__(

@@ -195,15 +195,9 @@ class Health:
             faults.append(
                 "brokerPermission does not allow writing (a drain?); set it to 6 again"
             )
-        missing = self.unregistered()
-        if missing:
+        addresses = settings.nameserver_addresses
+        if addresses and not parts.registered():
             faults.append(
-                f"not registered at {', '.join(missing)}; is a nameserver running there?"
+                f"not registered at {', '.join(addresses)}; is a nameserver running there?"
             )
         return faults
-
-    def unregistered(self) -> list[str]:
-        """Return the configured nameservers' addresses if none accepted the last registration, else an empty list."""
-        addresses = self._parts.settings.nameserver_addresses
-        known = self._parts.registered()
-        return [] if not addresses or known else list(addresses)

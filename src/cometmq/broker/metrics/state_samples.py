@@ -6,7 +6,7 @@ its replication is shown by each.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from cometmq.broker.counters.counters import REFUSALS
 from cometmq.broker.parts import Parts
@@ -114,40 +114,41 @@ class StateSamples:
     def _replicas(self) -> Mapping[str, Source]:
         return {
             "cometmq_replication_slaves": self._slaves,
-            "cometmq_replication_in_sync": lambda: (
-                ((slave,), int(each.is_in_sync)) for slave, each in self._copies()
+            "cometmq_replication_in_sync": self._of_slaves(lambda each: int(each.is_in_sync)),
+            "cometmq_replication_gap_bytes": self._of_slaves(lambda each: each.gap),
+            "cometmq_replication_gap_seconds": self._of_slaves(
+                lambda each: round(each.gap_seconds, 3)
             ),
-            "cometmq_replication_gap_bytes": lambda: (
-                ((slave,), each.gap) for slave, each in self._copies()
+            "cometmq_replication_connected": self._of_master(
+                lambda master: int(master.is_active)
             ),
-            "cometmq_replication_gap_seconds": lambda: (
-                ((slave,), round(each.gap_seconds, 3)) for slave, each in self._copies()
+            "cometmq_replication_stopped": self._of_master(
+                lambda master: int(master.stopped is not None)
             ),
-            "cometmq_replication_connected": lambda: (
-                ((), int(master.is_active)) for master in self._master()
-            ),
-            "cometmq_replication_stopped": lambda: (
-                ((), int(master.stopped is not None)) for master in self._master()
-            ),
-            "cometmq_replication_silence_seconds": self._silence,
+            "cometmq_replication_silence_seconds": self._of_master(self._silence),
         }
-
-    def _copies(self) -> list[tuple[str, CopyState]]:
-        return list(_by_slave(self._replication).items())
 
     def _slaves(self) -> Iterator[Sample]:
         if self._replication.is_master:
-            yield (), len(self._copies())
+            yield (), len(_by_slave(self._replication))
 
-    def _master(self) -> list[MasterState]:
-        master = self._replication.master
-        return [] if master is None else [master]
+    def _of_slaves(self, value: Callable[[CopyState], float]) -> Source:
+        return lambda: (
+            ((slave,), value(each)) for slave, each in _by_slave(self._replication).items()
+        )
 
-    def _silence(self) -> Iterator[Sample]:
-        now_ms = self._parts.clock.now_ms()
-        for master in self._master():
-            if master.read_ms:
-                yield (), max(now_ms - master.read_ms, 0) / 1000
+    def _of_master(self, value: Callable[[MasterState], float | None]) -> Source:
+        def samples() -> Iterator[Sample]:
+            master = self._replication.master
+            number = None if master is None else value(master)
+            if number is not None:
+                yield (), number
+
+        return samples
+
+    def _silence(self, master: MasterState) -> float | None:
+        silent_ms = self._parts.clock.now_ms() - master.read_ms
+        return max(silent_ms, 0) / 1000 if master.read_ms else None
 
     # --- groups
 

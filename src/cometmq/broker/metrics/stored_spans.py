@@ -44,10 +44,7 @@ class SpanScan(NamedTuple):
 class StoredSpans:
     """A scanner of the log that creates spans for messages with a trace.
 
-    Args:
-        read: Returns bytes of the log from an offset on, up to a size; None if there are none. Callable in any thread.
-        tracer: Creates and sends spans.
-        broker: The broker's name.
+    `read` returns bytes of the log from an offset on, up to a size; None if there are none. Callable in any thread.
     """
 
     def __init__(

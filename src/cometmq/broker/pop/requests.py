@@ -6,7 +6,7 @@ kernel handles those at the start of a connection's bytes without decoding them 
 not match an open check point is left to `Acks.ack`.
 """
 
-from cometmq.broker.pop.acks import Acks, ChangedTime
+from cometmq.broker.pop.acks import Acks
 from cometmq.broker.pop.assignment import Assignments
 from cometmq.broker.pop.check_points import CheckPoint, CheckPointTable
 from cometmq.broker.pop.peeking import Peeking, PeekResult
@@ -23,6 +23,7 @@ from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.pop import (
     AckRequest,
     ChangeInvisibleTimeRequest,
+    ChangeInvisibleTimeResponse,
     NotificationRequest,
     PeekRequest,
     PollingInfoRequest,
@@ -33,7 +34,7 @@ from cometmq.codec.remoting import Command, RawCommand
 from cometmq.kernel import plain_acks, take_acks
 from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer, answer_head, answer_to_error
-from cometmq.net.answering import body_of, by_body, by_code, by_fields
+from cometmq.net.answering import body_of, by_body, by_code, by_fields, header_of
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers, Read, refuse_all
 
@@ -55,7 +56,9 @@ def pop_answers(popping: Popping, peeking: Peeking, acks: Acks) -> Answers:
             lambda body: decode_batch_ack(body) if body else [], acks.batch_ack
         ),
         RequestCode.CHANGE_MESSAGE_INVISIBLETIME: by_fields(
-            ChangeInvisibleTimeRequest, acks.change_invisible_time, _encode_change
+            ChangeInvisibleTimeRequest,
+            acks.change_invisible_time,
+            lambda changed: header_of(ChangeInvisibleTimeResponse(*changed)),
         ),
         # It asks to move pop records out of RocksDB, which this broker does not use.
         RequestCode.POP_ROLLBACK: by_code(lambda: None),
@@ -70,16 +73,6 @@ def _encode_peek(result: PeekResult) -> Answer:
         "restNum": str(result.left),
     }
     return Answer(result.code, result.remark, fields, result.records)
-
-
-def _encode_change(changed: ChangedTime) -> Answer:
-    return Answer(
-        fields={
-            "popTime": str(changed.pop_time_ms),
-            "invisibleTime": str(changed.invisible_ms),
-            "reviveQid": str(changed.revive_queue),
-        }
-    )
 
 
 def _encode_pop(result: PopResult) -> Answer:

@@ -80,27 +80,15 @@ def _constant(value: Any) -> Value:
     return lambda _block: value
 
 
-def _all(terms: list[Evaluate]) -> Evaluate:
+def _joined(terms: list[Evaluate], *, decides: bool) -> Evaluate:
+    """Join terms by AND, which one False decides, or by OR, which one True decides; else an unknown makes it unknown."""
+
     def evaluate(block: bytes) -> bool | None:
-        result: bool | None = True
+        result: bool | None = not decides
         for term in terms:
             truth = term(block)
-            if truth is False:
-                return False
-            if truth is None:
-                result = None
-        return result
-
-    return evaluate
-
-
-def _any(terms: list[Evaluate]) -> Evaluate:
-    def evaluate(block: bytes) -> bool | None:
-        result: bool | None = False
-        for term in terms:
-            truth = term(block)
-            if truth is True:
-                return True
+            if truth is decides:
+                return decides
             if truth is None:
                 result = None
         return result
@@ -241,7 +229,7 @@ class _Compiler:
 
     def _chain(self, node: Chain) -> Evaluate:
         terms = [self.truth(term) for term in node.terms]
-        return _all(terms) if node.word == "AND" else _any(terms)
+        return _joined(terms, decides=node.word == "OR")
 
     def _not(self, node: Not) -> Evaluate:
         term = self.truth(node.term)

@@ -57,18 +57,14 @@ def read_double(text: bytes) -> float:
     if len(decoded) > _DOUBLE_LENGTH_MAX:
         raise Incomparable
     if _DOUBLE.fullmatch(decoded):
-        return float(decoded.rstrip("fFdD") if decoded[-1] in "fFdD" else decoded)
+        return float(decoded.rstrip("fFdD"))
     if _HEX_DOUBLE.fullmatch(decoded):
         try:
-            return float.fromhex(decoded.rstrip("fFdD") if _has_suffix(decoded) else decoded)
+            # The exponent is decimal, so a letter at the end is a suffix.
+            return float.fromhex(decoded.rstrip("fFdD"))
         except OverflowError:
             return -math.inf if decoded.startswith("-") else math.inf
     raise Incomparable
-
-
-def _has_suffix(decoded: str) -> bool:
-    # The exponent of a hexadecimal float is decimal, so a letter at the end is a suffix.
-    return decoded[-1] in "fFdD"
 
 
 def double_rank(text: bytes) -> tuple[bool, float, bool]:
