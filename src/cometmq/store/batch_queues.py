@@ -387,13 +387,10 @@ class BatchQueues(Derived):
         """Return an entry by its number; an unwritten entry if its file is missing."""
         path, at = self._place(queue, number)
         try:
-            fd = self._disk.open(path, write=False)
+            with opened(self._disk, path, write=False) as fd:
+                content = self._disk.pread(fd, BATCH_ENTRY_SIZE, at)
         except FileNotFoundError:
             return _NO_ENTRY
-        try:
-            content = self._disk.pread(fd, BATCH_ENTRY_SIZE, at)
-        finally:
-            self._disk.close(fd)
         return decode_batch_entry(content.ljust(BATCH_ENTRY_SIZE, b"\0"))
 
     def _place(self, queue: BatchQueue, number: int) -> tuple[str, int]:

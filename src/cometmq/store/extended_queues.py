@@ -77,18 +77,16 @@ class ExtendedQueues:
         size = self._size_of(directory)
         if not size:
             return b""
+        path = f"{directory}/{place // size * size:020d}"
         try:
-            fd = self._disk.open(f"{directory}/{place // size * size:020d}", write=False)
+            with opened(self._disk, path, write=False) as fd:
+                head = self._disk.pread(fd, EXTENDED_UNIT_SIZE_MIN, place % size)
+                unit_size = int.from_bytes(head[:2], signed=True)
+                if not EXTENDED_UNIT_SIZE_MIN < unit_size < _UNIT_SIZE_MAX:
+                    return head
+                return self._disk.pread(fd, unit_size, place % size)
         except FileNotFoundError:
             return b""
-        try:
-            head = self._disk.pread(fd, EXTENDED_UNIT_SIZE_MIN, place % size)
-            unit_size = int.from_bytes(head[:2], signed=True)
-            if not EXTENDED_UNIT_SIZE_MIN < unit_size < _UNIT_SIZE_MAX:
-                return head
-            return self._disk.pread(fd, unit_size, place % size)
-        finally:
-            self._disk.close(fd)
 
     def _size_of(self, directory: str) -> int:
         """Return the size of each file of a queue's extended units in bytes; 0 if the queue has no such file.

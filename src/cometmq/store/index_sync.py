@@ -1,7 +1,9 @@
 """Syncs the index to the device for a checkpoint: entries first, then the header and the slots that point to them."""
 
+from contextlib import suppress
+
 from cometmq.codec.index_file import IndexHeader, encode_header
-from cometmq.store.disk import Disk, write_whole
+from cometmq.store.disk import Disk, opened, write_whole
 from cometmq.store.index_file import IndexFile, SlotRun
 
 
@@ -22,19 +24,14 @@ class IndexSync:
     def run(self) -> None:
         """Sync the entries, then write and sync header and slots; skip deleted files. Raise OSError on failure. Any thread."""
         for file, header, runs in self.files:
-            try:
-                fd = self._disk.open(file.path)
-            except FileNotFoundError:  # Deleted with its messages.
-                continue
-            try:
+            # A file may be deleted with its messages.
+            with suppress(FileNotFoundError), opened(self._disk, file.path) as fd:
                 self._disk.fdatasync(fd)
                 # Before the slots: Java deletes a file whose header is beyond the checkpoint.
                 write_whole(self._disk, fd, encode_header(header), 0)
                 for position, content in runs:
                     write_whole(self._disk, fd, content, position)
                 self._disk.fdatasync(fd)
-            finally:
-                self._disk.close(fd)
         if self.is_directory_fresh:
             self._disk.sync_directory(self._directory)
             self._disk.sync_directory(self._directory.rpartition("/")[0])

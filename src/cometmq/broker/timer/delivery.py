@@ -34,9 +34,8 @@ from cometmq.store.timer.files import TimerFiles
 _log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.05  # Longest time until an arrival is in the wheel.
-_SLEEP_SECONDS = (
-    86_400.0  # How far ahead to look for the next due slot when the clock cannot be set.
-)
+# How far ahead to look for the next due slot when the clock cannot be set.
+_SLEEP_SECONDS = 86_400.0
 _BEHIND_SECONDS_MAX = 1_200.0  # How far after the read position to look for the first used slot when the clock can be set.
 _DROP_SECONDS = 30.0  # Interval for deleting unneeded timerlog files.
 _EMPTY_SLOTS_AT_ONCE = 10_000
@@ -64,9 +63,8 @@ class TimedDelivery:
         self._known_until = 0
         # State before the last deliveries, to undo them: queue offset, slot, end of timerlog.
         self._marks: PutMarks[tuple[int, int, int]] = PutMarks()
-        self._truncate_to: int | None = (
-            None  # End of a truncated log to which the files are not adapted yet.
-        )
+        # End of a truncated log to which the files are not adapted yet.
+        self._truncate_to: int | None = None
         self._truncations = 0
         self._is_at_files = False  # Whether the files are being saved, truncated or deleted.
         self._added = self._delivered = 0
@@ -84,12 +82,7 @@ class TimedDelivery:
         low, high = self._queue.bounds()
         files.queue_offset = min(max(files.queue_offset, low), high)
         self._known_until = high
-        self._slot = self._slot_that_runs()
-
-    def _slot_that_runs(self) -> RunningSlot:
-        return RunningSlot(
-            self._parts, self.files, precision_ms=self._parts.settings.timer_precision_ms
-        )
+        self._slot = RunningSlot(self._parts, self.files)
 
     @property
     def is_empty(self) -> bool:
@@ -149,7 +142,7 @@ class TimedDelivery:
         self._marks.go_back(end)
         self._known_until = files.queue_offset = min(files.queue_offset, high)
         files.queue_offset = min(offset, high)
-        self._slot = self._slot_that_runs()
+        self._slot = RunningSlot(self._parts, self.files)
         if self._truncations == truncations:
             self._truncate_to = None
         self.on_change()
@@ -208,9 +201,8 @@ class TimedDelivery:
             return False
         offset, truncations = files.queue_offset, self._truncations
         arrived = yield from elsewhere(lambda: self._queue.read(offset))
-        if (
-            self._truncations == truncations
-        ):  # Otherwise the records may be gone; the next turn reads again.
+        # After a truncation the records may be gone; the next turn reads again.
+        if self._truncations == truncations:
             if self._parts.topics.is_promoted and offset < self._known_until:
                 yield from self._leave_out_delivered(arrived)
                 if self._truncations != truncations:
@@ -317,7 +309,7 @@ class TimedDelivery:
                 break
         if files.read_ms == begin_ms:
             return False
-        self._slot = self._slot_that_runs()
+        self._slot = RunningSlot(self._parts, self.files)
         return True
 
     # --- files

@@ -30,9 +30,8 @@ _log = logging.getLogger(__name__)
 # Layout of a pending unit: high bits: ms within the slot; low bits: position in timerlog.
 _POSITION_BITS = 48
 _POSITION_MASK = (1 << _POSITION_BITS) - 1
-NEVER_WAITED = (
-    1 << 63
-) - 1  # TIMER_ENQUEUE_MS of a message that was due on arrival: Long.MAX_VALUE.
+# TIMER_ENQUEUE_MS of a message that was due on arrival: Long.MAX_VALUE.
+NEVER_WAITED = (1 << 63) - 1
 
 
 class FoundUnit(NamedTuple):
@@ -75,14 +74,14 @@ class RunningSlot:
         seen: Position of the last unit read, in timerlog; -1 if none.
     """
 
-    def __init__(self, parts: Parts, files: TimerFiles, *, precision_ms: int) -> None:
+    def __init__(self, parts: Parts, files: TimerFiles) -> None:
         self._parts = parts
         self.time_ms = files.read_ms
         self.pending: list[int] = []
         self.seen = -1
         self._deleted: set[str] = set()
         self._files = files
-        self._end_ms = self.time_ms + precision_ms - 1
+        self._end_ms = self.time_ms + parts.settings.timer_precision_ms - 1
 
     @property
     def has_more(self) -> bool:

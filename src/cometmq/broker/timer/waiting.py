@@ -93,9 +93,8 @@ class TimerQueue:
         RocketMQ's timer units have the time of the slot's start. Ours never have it: a message due then is 1 ms late.
         """
         wanted = None
-        if (
-            keys_of.TIMER_ROLL_TIMES not in properties
-        ):  # Otherwise the store time is that of a later copy.
+        # The store time of a message that was rolled is that of a later copy.
+        if keys_of.TIMER_ROLL_TIMES not in properties:
             wanted = wanted_ms(properties, record.store_timestamp)
         last = out_ms + self._precision_ms - 1
         return last if wanted is None else min(max(wanted - 1, out_ms + 1), last)
