@@ -32,11 +32,7 @@ def access_guard(
 ) -> AccessGuard:
     """Create the gate and load the users that the settings ask for; empty (no gate) without access control.
 
-    Args:
-        settings: Settings of the server.
-        clock: Clock for counting failed signatures.
-        folder: Folder of users and policies, if the settings name none.
-        cluster: Name of the server's cluster.
+    `folder` has the users and policies, if the settings name no folder; failed signatures are counted by `clock`.
 
     Raises:
         SettingsError: A setting or file cannot be used, or there is no account (ACL 1.0) or enabled Super user (Auth 2.0).

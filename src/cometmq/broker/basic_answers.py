@@ -32,11 +32,8 @@ def basic_answers(
 ) -> list[Answers]:
     """Create the handlers of a broker's basic requests; return mappings from request codes to handlers.
 
-    Args:
-        parts: The services of the broker.
-        sends: Stores the sends.
-        announce: Registers changed topics at the nameservers; waits up to 3 s until the reachable ones answer or fail.
-        facts: Functions that return what each feature (delay, pop, ...) adds to the runtime numbers.
+    `announce` registers changed topics at the nameservers; it waits up to 3 s until the reachable ones answer or fail.
+    Each of `facts` returns what a feature (delay, pop, ...) adds to the runtime numbers.
     """
     pulls = pulls_of(parts)
     return [

@@ -150,9 +150,8 @@ class RunningRole:
         self._hooks = _Hooks(ground.parts)
         self._machines = Machines(ground.parts.world, "broker")
         self._jobs = AsyncExitStack()  # Background jobs and registration; closed first.
-        self._started = (
-            AsyncExitStack()
-        )  # The features; closed when nobody needs them any more.
+        # The features; closed when nobody needs them any more.
+        self._started = AsyncExitStack()
         self._serving = AsyncExitStack()  # Replication; closed last.
         self._all_answers: list[Answers] = []
         self._answers: list[Answers] = []
@@ -360,9 +359,8 @@ class RunningRole:
         withdrawal = self._machines.keep(
             "withdrawal", self._look_for_withdrawal, period_seconds=PERIOD_SECONDS
         )
-        self._store.flags.on_raise = (
-            withdrawal.wake
-        )  # Write permission may have to be withdrawn.
+        # Write permission may have to be withdrawn.
+        self._store.flags.on_raise = withdrawal.wake
 
 
 class MasterRole(RunningRole):

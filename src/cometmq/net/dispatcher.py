@@ -47,9 +47,8 @@ REQUEST_SIZE = 2048
 _US = 1_000_000
 _code_and_flag = itemgetter(0, 1)  # Of a RawCommand.
 PAUSED = int(PeerState.PAUSED)
-_named = (
-    tuple.__new__
-)  # Command(*values) goes through a Python function and takes three times as long.
+# Command(*values) goes through a Python function and takes three times as long.
+_named = tuple.__new__
 _TELLING_FAILED = "the callback after the answers of a read batch failed"
 
 

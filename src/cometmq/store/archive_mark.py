@@ -251,13 +251,7 @@ def guarded_to(disk: Disk, root: str, within: Range, read: ReadLog) -> ArchiveGu
     """Return up to which physical offset one of the archives counts as having the log, and why some do not count.
 
     The files of a place outside this machine cannot be checked here; its mark counts unless its proof does not fit the
-    log, because each archive job checks the files.
-
-    Args:
-        disk: File system.
-        root: The store directory.
-        within: Range from the log's start to the last relevant offset.
-        read: Reads bytes of the log.
+    log, because each archive job checks the files. `within` is the range from the log's start to the last relevant offset.
 
     Raises:
         OSError: A file exists but cannot be read.

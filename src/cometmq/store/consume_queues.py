@@ -109,12 +109,7 @@ class ConsumeQueues:
 
         The body's CRC does not cover the offset. For one below the next, the topic was probably deleted and created again:
         the newer message counts, and the entries from that offset on are removed. A larger one, by at most GAP_MAX,
-        leaves a gap, which readers skip.
-
-        Args:
-            queue: The record's queue.
-            offset: Queue offset in the record.
-            entry: Entry to be appended at that offset.
+        leaves a gap, which readers skip. `entry` is the one to be appended at the queue offset in the record.
         """
         missing = offset - queue.max_offset
         if missing == 0:

@@ -38,11 +38,8 @@ _MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
 class LogEnd:
     """The end of a log whose records have been walked: describes damage after it, and copies and removes a torn tail.
 
-    Args:
-        disk: Disk of the log.
-        log: The log.
-        checkpoints: Up to which physical offset the log was flushed.
-        is_whole_checked: Whether a record with a CRC of the whole record is only valid if that is right.
+    `checkpoints` have the physical offset up to which the log was flushed. With `is_whole_checked`, a record with a CRC of
+    the whole record is only valid if that is right.
 
     Attributes:
         is_cut: Whether `cut` has removed bytes other than zeros.

@@ -44,14 +44,9 @@ class MessageSearch:
         count_max: int,
         bytes_max: int,
     ) -> None:
-        """Create a search; if more records are found than the limits allow, `run` returns the newest.
+        """Create a search for records with these store times (ms).
 
-        Args:
-            search: Finds the candidates.
-            read_record: Returns the record at a physical offset; None if it is not in the log.
-            times_ms: Wanted store times.
-            count_max: Maximum number of records.
-            bytes_max: Maximum total size of the records in bytes; the newest one alone may exceed it.
+        If more are found than the limits allow, `run` returns the newest; the newest one alone may exceed `bytes_max`.
         """
         self._search = search
         self._read_record = read_record

@@ -142,13 +142,7 @@ def check_kind(disk: Disk, root: str, *, is_for_messages: bool = False) -> None:
 def check_log(
     disk: Disk, root: str, log_directories: Sequence[str], checkpoints: CheckpointFiles
 ) -> None:
-    """Refuse a store without a log file if there is evidence that it had one.
-
-    Args:
-        disk: File system.
-        root: The store directory (storePathRootDir).
-        log_directories: Directories of the log.
-        checkpoints: The loaded checkpoint files.
+    """Refuse a store (in `root`, storePathRootDir) without a log file if there is evidence that it had one.
 
     Raises:
         StoreDamaged: No directory has a log file, and there is evidence; the text names it and what to do.

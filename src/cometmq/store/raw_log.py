@@ -114,11 +114,7 @@ class RawLog:
     def _check_end(self, offset: int, why: WalkEnd, rest: memoryview, *, left: int) -> None:
         """Raise RecordIllegal if bytes after whole records cannot be part of a record or a right blank end.
 
-        Args:
-            offset: Physical offset of these bytes.
-            why: Reason why the walk over records ended there.
-            rest: The bytes.
-            left: Number of bytes up to the end of their file.
+        `why` is the reason why the walk over records ended at them, `left` the number of bytes up to their file's end.
         """
         if why is WalkEnd.WHOLE:
             return

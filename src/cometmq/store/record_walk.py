@@ -64,9 +64,7 @@ def checked_records(chunk: Buffer, offset: int) -> CheckedRecords:
 def valid_records(chunk: bytes, offset: int) -> tuple[list[Record], int, WalkEnd]:
     """Return the valid records at the start of a piece of the log, the position where they end, and the reason.
 
-    Args:
-        chunk: The piece, in which a record is expected first.
-        offset: Physical offset of the piece.
+    `offset` is the physical offset of the piece, at which a record is expected.
     """
     records: list[Record] = []
     topics: dict[bytes, str] = {}

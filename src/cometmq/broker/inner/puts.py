@@ -123,9 +123,8 @@ class InnerPuts:
     def _pack(self, message: InnerMessage) -> Put:
         topic = self._topics.get(message.topic.name) or message.topic
         queue_id = message.queue_id
-        if (
-            not message.is_due_coded
-        ):  # The delay topic has a queue per level, whatever its configuration says.
+        # The delay topic has a queue per level, whatever its configuration says.
+        if not message.is_due_coded:
             queue_id %= topic.shared_queues
         lane = self._lanes.open(topic, queue_id, is_kept=False)
         tag = message.properties.get(TAGS)

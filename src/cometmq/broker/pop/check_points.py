@@ -38,9 +38,8 @@ class PointState(IntEnum):
 
     OPEN = auto()  # Some of its messages are neither acknowledged nor retried.
     DONE = auto()  # No message is left; a start may still need its record.
-    FORGOTTEN = (
-        auto()
-    )  # Its record is not needed: the group's offset, which is on disk, has passed it.
+    # Its record is not needed: the group's offset, which is on disk, has passed it.
+    FORGOTTEN = auto()
 
 
 class PointEvent(IntEnum):

@@ -42,10 +42,7 @@ class Holding:
     def find(self, receipt: Receipt, topic: str, group: str) -> HeldMessages | None:
         """Return the messages popped together with that of a handle; None if all are acknowledged or delivered again.
 
-        Args:
-            receipt: The handle.
-            topic: The topic that the consumer asked for.
-            group: The consumer group.
+        `topic` is the one that the consumer asked for.
         """
         name = real_topic(topic, group, receipt.kind)
         if receipt.revive_queue == ORDER_QUEUE:

@@ -62,9 +62,8 @@ class Journal:
         self._parts = parts
         self._topic = topic
         self._next_queue = 0
-        self._anew: deque[CheckPoint] = (
-            deque()
-        )  # To be rewritten: the log has lost their records.
+        # To be rewritten: the log has lost their records.
+        self._anew: deque[CheckPoint] = deque()
         # The read position of each queue.
         self._cursors = [
             QueueCursor(parts.store, name, queue_id, offset=self._begin(queue_id))

@@ -70,9 +70,8 @@ class Revive:
         records = (yield from self._read(point)) if is_wanted else []
         # Messages that were acknowledged during the read, or truncated, are not delivered again.
         left = set(point.left())
-        bits = (
-            point.all_bits & ~point.recorded
-        )  # Includes the acknowledgements since the last record.
+        # Includes the acknowledgements since the last record.
+        bits = point.all_bits & ~point.recorded
         if not left:
             return
         wanted = [record for record in records if record.queue_offset in left]

@@ -82,14 +82,9 @@ class Filters:
     ) -> MessageFilter:
         """Return the filter of a group's subscription to one topic.
 
-        Args:
-            subscription: The subscription.
-            group: The consumer group.
-            is_asked: Whether the subscription came with the request, not with a heartbeat.
-
         Raises:
-            RequestError: The SQL92 expression is invalid: SUBSCRIPTION_PARSE_FAILED if it came with the request, else
-                FILTER_DATA_NOT_EXIST. Or this kind of expression is not supported.
+            RequestError: The SQL92 expression is invalid: SUBSCRIPTION_PARSE_FAILED if it came with the request
+                (`is_asked`), FILTER_DATA_NOT_EXIST if with a heartbeat. Or this kind of expression is not supported.
         """
         if subscription.kind == TAG:
             return MessageFilter(subscription.codes if subscription.tags else None)

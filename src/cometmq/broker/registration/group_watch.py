@@ -42,9 +42,8 @@ class Fence:
     def __init__(self, store: MessageStore, identity: BrokerIdentity) -> None:
         self._store = store
         self._identity = identity
-        self._known_end = (
-            store.max_offset
-        )  # Log end when a nameserver last listed this broker as the master.
+        # Log end when a nameserver last listed this broker as the master.
+        self._known_end = store.max_offset
 
     def confirm(self) -> None:
         """Note that a nameserver lists this broker as the master, and end the refusal of messages by `close`, if any."""

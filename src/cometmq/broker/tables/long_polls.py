@@ -69,9 +69,8 @@ class LongPolls:
         self._due = SlicedWork(clock, self._run_again, call_soon)
         self._expiring = SlicedWork(clock, self._expire_queue, call_soon)
         self._now = 0.0
-        self._first_due = (
-            math.inf
-        )  # Earliest deadline; may be that of a pull that was woken since.
+        # Earliest deadline; may be that of a pull that was woken since.
+        self._first_due = math.inf
         self.on_due: Callable[[float], None] = lambda _: None
         self.refused = 0
         self._held: dict[ConsumeQueue, list[HeldPull]] = {}

@@ -289,11 +289,7 @@ class Members:
         """Register a heartbeat of a consumer; return whether members or topics of its group changed.
 
         If they did, members that may use the group are notified, at once or soon, unless `is_notified` excludes the group.
-
-        Args:
-            part: The group's part of the heartbeat.
-            client: The consumer.
-            is_without_subscriptions: Whether to keep the group's subscriptions of the last full heartbeat.
+        With `is_without_subscriptions`, the group's subscriptions of the last full heartbeat are kept.
 
         Raises:
             RequestError: Memberships take too much memory.
@@ -426,9 +422,8 @@ class Members:
 
     def _forget_producer_id(self, peer: ClientPeer, held: _Share) -> None:
         known = self._producers_by_id.get(held.producer_id)
-        if (
-            known is not None and known.peer is peer
-        ):  # Otherwise the client id has a newer connection.
+        # The client id may have a newer connection.
+        if known is not None and known.peer is peer:
             del self._producers_by_id[held.producer_id]
 
     def _drop_consumer(self, peer: ClientPeer, name: str) -> None:

@@ -201,12 +201,7 @@ class GroupPositions:
         """Return the positions of a group in queues of a topic, in the order of `queue_ids`.
 
         A list of groups has 72,000 of them for 300 groups in 30 topics each, so what the queues share is looked up once.
-
-        Args:
-            group: Name of the group.
-            topic: Name of the topic.
-            queue_ids: Ids of the queues.
-            in_flight: The result of the method of that name.
+        `in_flight` is the result of the method of that name.
         """
         committed = self._offsets.live(group, topic)
         members = self._members.consumer_group(group)

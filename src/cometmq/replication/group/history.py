@@ -20,9 +20,7 @@ class Row(NamedTuple, Generic[Value]):
 class History(Generic[Value]):
     """Rows in the order of their offsets. A value applies up to the start of the next row, the last one up to the log's end.
 
-    Args:
-        initial: The value before the first row.
-        rows: Rows in order.
+    Before the first row, the value is `initial`.
     """
 
     def __init__(self, initial: Value, rows: Iterable[Row[Value]] = ()) -> None:

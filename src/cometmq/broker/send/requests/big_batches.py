@@ -26,9 +26,8 @@ from cometmq.steps.steps import Steps, turn_end
 from cometmq.store.appender import PutResult
 
 PIECE_COUNT_MAX = 1_024  # Messages per piece; one piece takes 5 ms.
-_LOOK_PIECES = (
-    16  # Pieces that are parsed in one go, 16,384 messages, before anything is stored.
-)
+# Pieces that are parsed in one go, 16,384 messages, before anything is stored.
+_LOOK_PIECES = 16
 # Limits in bytes for batches in progress: of one connection, and of all.
 PEER_SIZE_MAX, SIZE_MAX = 32 << 20, 48 << 20
 _PEER_COUNT_MAX = 64
