@@ -167,7 +167,7 @@ def _known_sql92(expression: str) -> "Sql92Filter | None":
 
 
 class FilterCheck:
-    """The check of an expression that a client asks for, usually before it starts to consume."""
+    """Checks filter expressions for clients that ask, usually before they start to consume (CHECK_CLIENT_CONFIG)."""
 
     def __init__(self, filters: Filters, turns: Turns) -> None:
         self._filters = filters

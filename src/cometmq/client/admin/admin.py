@@ -44,45 +44,45 @@ class AsyncAdmin(AsyncClient):
 
     @property
     def topics(self) -> AsyncTopicAdmin:
-        """The topics of the cluster."""
+        """The methods that list, show, create, change and delete topics."""
         return AsyncTopicAdmin(self)
 
     @property
     def groups(self) -> AsyncGroupAdmin:
-        """The consumer groups of the cluster."""
+        """The methods that list, show, create, change and delete consumer groups."""
         return AsyncGroupAdmin(self)
 
     @property
     def offsets(self) -> AsyncOffsetAdmin:
-        """The offsets of consumer groups."""
+        """The methods that show and move the committed offsets of consumer groups."""
         return AsyncOffsetAdmin(self)
 
     @property
     def messages(self) -> AsyncMessageAdmin:
-        """The stored messages of the cluster."""
+        """The methods that find, show, trace and resend stored messages."""
         return AsyncMessageAdmin(self)
 
     @property
     def dead_letters(self) -> AsyncDeadLetterAdmin:
-        """The dead letters of consumer groups."""
+        """The methods that list, read, replay and delete dead letters of consumer groups."""
         return AsyncDeadLetterAdmin(self)
 
     @property
     def transactions(self) -> AsyncTransactionAdmin:
-        """The transactions of the cluster: half messages that brokers discarded, and checking them again."""
+        """The methods that list half messages that brokers discarded, and let them be checked again."""
         return AsyncTransactionAdmin(self)
 
     @property
     def brokers(self) -> AsyncBrokerAdmin:
-        """The brokers of the cluster, and the key-value configuration of its nameservers."""
+        """The methods that show and change brokers, and the key-value configuration of the nameservers."""
         return AsyncBrokerAdmin(self)
 
     @property
     def health(self) -> AsyncHealthAdmin:
-        """The health of the cluster."""
+        """The method that checks the health of the cluster."""
         return AsyncHealthAdmin(self)
 
     @property
     def users(self) -> AsyncUserAdmin:
-        """The users of all brokers and their policies."""
+        """The methods that list, create, change and delete users of all brokers, and their policies."""
         return AsyncUserAdmin(self)

@@ -44,7 +44,7 @@ _LOOKS, _LOOK_SECONDS = 10, 1.0
 
 
 class AsyncBrokerAdmin(AsyncNoun):
-    """The brokers of a cluster, and the key-value configuration of its nameservers."""
+    """Shows and changes brokers of a cluster, and the key-value configuration of its nameservers."""
 
     _noun = "brokers"
 

@@ -34,7 +34,7 @@ _LEDGER_LETTERS_MAX = 10_000
 
 
 class AsyncDeadLetterAdmin(AsyncNoun):
-    """The dead letters of consumer groups."""
+    """Lists, reads, replays and deletes dead letters of consumer groups."""
 
     _noun = "dead_letters"
 

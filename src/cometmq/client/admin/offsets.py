@@ -41,7 +41,7 @@ class OffsetMove(NamedTuple):
 
 
 class AsyncOffsetAdmin(AsyncNoun):
-    """The committed offsets of consumer groups."""
+    """Shows and moves the committed offsets of consumer groups."""
 
     _noun = "offsets"
 

@@ -45,7 +45,7 @@ class TopicKind(enum.StrEnum):
 
 
 class AsyncTopicAdmin(AsyncNoun):
-    """The topics of a cluster; a topic has its own settings at each broker."""
+    """Lists, shows, creates, changes and deletes topics of a cluster; a topic has its own settings at each broker."""
 
     _noun = "topics"
 

@@ -10,7 +10,7 @@ from cometmq.model.names import TRANS_CHECK_MAX_TIME_TOPIC
 
 
 class AsyncTransactionAdmin(AsyncNoun):
-    """The transactions of a cluster."""
+    """Lists half messages that brokers discarded, and lets them be checked again."""
 
     _noun = "transactions"
 

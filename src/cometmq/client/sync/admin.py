@@ -33,45 +33,45 @@ class Admin(BlockingClient[AsyncAdmin]):
 
     @property
     def topics(self) -> TopicAdmin:
-        """The topics of the cluster."""
+        """The methods that list, show, create, change and delete topics."""
         return TopicAdmin(self._portal, self._client.topics)
 
     @property
     def groups(self) -> GroupAdmin:
-        """The consumer groups of the cluster."""
+        """The methods that list, show, create, change and delete consumer groups."""
         return GroupAdmin(self._portal, self._client.groups)
 
     @property
     def offsets(self) -> OffsetAdmin:
-        """The offsets of consumer groups."""
+        """The methods that show and move the committed offsets of consumer groups."""
         return OffsetAdmin(self._portal, self._client.offsets)
 
     @property
     def messages(self) -> MessageAdmin:
-        """The stored messages of the cluster."""
+        """The methods that find, show, trace and resend stored messages."""
         return MessageAdmin(self._portal, self._client.messages)
 
     @property
     def dead_letters(self) -> DeadLetterAdmin:
-        """The dead letters of consumer groups."""
+        """The methods that list, read, replay and delete dead letters of consumer groups."""
         return DeadLetterAdmin(self._portal, self._client.dead_letters)
 
     @property
     def transactions(self) -> TransactionAdmin:
-        """The transactions of the cluster: half messages that brokers discarded, and checking them again."""
+        """The methods that list half messages that brokers discarded, and let them be checked again."""
         return TransactionAdmin(self._portal, self._client.transactions)
 
     @property
     def brokers(self) -> BrokerAdmin:
-        """The brokers of the cluster, and the key-value configuration of its nameservers."""
+        """The methods that show and change brokers, and the key-value configuration of the nameservers."""
         return BrokerAdmin(self._portal, self._client.brokers)
 
     @property
     def health(self) -> HealthAdmin:
-        """The health of the cluster."""
+        """The method that checks the health of the cluster."""
         return HealthAdmin(self._portal, self._client.health)
 
     @property
     def users(self) -> UserAdmin:
-        """The users of all brokers and their policies."""
+        """The methods that list, create, change and delete users of all brokers, and their policies."""
         return UserAdmin(self._portal, self._client.users)

@@ -13,7 +13,7 @@ from cometmq.client.sync.client import BlockingNoun
 
 
 class UserAdmin(BlockingNoun[AsyncUserAdmin]):
-    """The users of all brokers and their policies (Auth 2.0).
+    """Lists, creates, changes and deletes users of all brokers, and their policies (Auth 2.0).
 
     Changes are made at every registered member, and return the names of these, "name:id". If some fail, they raise
     CometError with the reasons.
