@@ -44,7 +44,7 @@ _LOOKS, _LOOK_SECONDS = 10, 1.0
 
 
 class AsyncBrokerAdmin(AsyncNoun):
-    """Shows and changes brokers of a cluster, and the key-value configuration of its nameservers."""
+    """The methods that show and change brokers of a cluster, and the key-value configuration of its nameservers."""
 
     _noun = "brokers"
 

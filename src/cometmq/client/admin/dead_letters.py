@@ -34,7 +34,7 @@ _LEDGER_LETTERS_MAX = 10_000
 
 
 class AsyncDeadLetterAdmin(AsyncNoun):
-    """Lists, reads, replays and deletes dead letters of consumer groups."""
+    """The methods that list, read, replay and delete dead letters of consumer groups."""
 
     _noun = "dead_letters"
 

@@ -58,7 +58,7 @@ class _AskedBrokers(NamedTuple):
 
 
 class AsyncGroupAdmin(AsyncNoun):
-    """Lists, shows, creates, changes and deletes consumer groups of a cluster; a group has its own settings at each broker."""
+    """The methods that list, show, create, change and delete consumer groups of a cluster; a group has its own settings at each broker."""
 
     _noun = "groups"
 

@@ -6,7 +6,7 @@ from cometmq.client.admin.noun import AsyncNoun
 
 
 class AsyncHealthAdmin(AsyncNoun):
-    """Checks the health of a whole cluster; names are as brokers know them, with any namespace."""
+    """The method that checks the health of a whole cluster; names are as brokers know them, with any namespace."""
 
     _noun = "health"
 

@@ -39,7 +39,7 @@ _KIND_ORDER = {TraceKind.PUB: 0, TraceKind.SUB_BEFORE: 1, TraceKind.SUB_AFTER: 2
 
 
 class AsyncMessageAdmin(AsyncNoun):
-    """Finds, shows, traces and resends stored messages of a cluster."""
+    """The methods that find, show, trace and resend stored messages of a cluster."""
 
     _noun = "messages"
 

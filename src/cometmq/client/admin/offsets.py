@@ -41,7 +41,7 @@ class OffsetMove(NamedTuple):
 
 
 class AsyncOffsetAdmin(AsyncNoun):
-    """Shows and moves the committed offsets of consumer groups."""
+    """The methods that show and move the committed offsets of consumer groups."""
 
     _noun = "offsets"
 

@@ -45,7 +45,7 @@ class TopicKind(enum.StrEnum):
 
 
 class AsyncTopicAdmin(AsyncNoun):
-    """Lists, shows, creates, changes and deletes topics of a cluster; a topic has its own settings at each broker."""
+    """The methods that list, show, create, change and delete topics of a cluster; a topic has its own settings at each broker."""
 
     _noun = "topics"
 

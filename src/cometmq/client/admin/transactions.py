@@ -10,7 +10,7 @@ from cometmq.model.names import TRANS_CHECK_MAX_TIME_TOPIC
 
 
 class AsyncTransactionAdmin(AsyncNoun):
-    """Lists half messages that brokers discarded, and lets them be checked again."""
+    """The methods that list half messages that brokers discarded, and let them be checked again."""
 
     _noun = "transactions"
 

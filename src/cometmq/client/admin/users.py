@@ -69,7 +69,7 @@ class AccountsReport(NamedTuple):
 
 
 class AsyncUserAdmin(AsyncNoun):
-    """Lists, creates, changes and deletes users of all brokers, and their policies (Auth 2.0).
+    """The methods that list, create, change and delete users of all brokers, and their policies (Auth 2.0).
 
     Changes are made at every registered member, and return the names of these, "name:id". If some fail, they raise
     CometError with the reasons.

@@ -18,7 +18,7 @@ from cometmq.model.route import MASTER_ID, BrokerData
 
 
 class BrokerAdmin(BlockingNoun[AsyncBrokerAdmin]):
-    """Shows and changes brokers of a cluster, and the key-value configuration of its nameservers."""
+    """The methods that show and change brokers of a cluster, and the key-value configuration of its nameservers."""
 
     def cluster(self) -> ClusterInfo:
         """Return the clusters with their brokers that the nameserver knows."""

@@ -12,7 +12,7 @@ from cometmq.model.message import StoredMessage
 
 
 class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
-    """Lists, reads, replays and deletes dead letters of consumer groups."""
+    """The methods that list, read, replay and delete dead letters of consumer groups."""
 
     def replayed(self, group: str, letters: Sequence[StoredMessage]) -> list[bool]:
         """Return for each dead letter of a group whether the replay ledger records that any program has sent it.

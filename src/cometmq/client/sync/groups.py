@@ -25,7 +25,7 @@ from cometmq.model.queue import MessageQueue
 
 
 class GroupAdmin(BlockingNoun[AsyncGroupAdmin]):
-    """Lists, shows, creates, changes and deletes consumer groups of a cluster; a group has its own settings at each broker."""
+    """The methods that list, show, create, change and delete consumer groups of a cluster; a group has its own settings at each broker."""
 
     def show(self, group: str) -> GroupState:
         """Return one consumer group, with members and lag by queue; raise GroupNotFound if no broker that answers knows it."""

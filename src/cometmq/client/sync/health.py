@@ -6,7 +6,7 @@ from cometmq.client.sync.client import BlockingNoun
 
 
 class HealthAdmin(BlockingNoun[AsyncHealthAdmin]):
-    """Checks the health of a whole cluster; names are as brokers know them, with any namespace."""
+    """The method that checks the health of a whole cluster; names are as brokers know them, with any namespace."""
 
     def check(
         self, *, lag_max: int = LAG_DEFAULT, wait_ms: int = WAIT_MS_DEFAULT

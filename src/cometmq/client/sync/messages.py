@@ -14,7 +14,7 @@ from cometmq.model.names import TRACE_TOPIC
 
 
 class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
-    """Finds, shows, traces and resends stored messages of a cluster."""
+    """The methods that find, show, trace and resend stored messages of a cluster."""
 
     def by_key(
         self,

@@ -9,7 +9,7 @@ from cometmq.model.queue import MessageQueue
 
 
 class OffsetAdmin(BlockingNoun[AsyncOffsetAdmin]):
-    """Shows and moves the committed offsets of consumer groups."""
+    """The methods that show and move the committed offsets of consumer groups."""
 
     def committed(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
         """Return a group's committed offset in each queue of a topic; None in a queue without one.

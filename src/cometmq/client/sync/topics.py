@@ -18,7 +18,7 @@ from cometmq.model.topic import TopicConfig
 
 
 class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
-    """Lists, shows, creates, changes and deletes topics of a cluster; a topic has its own settings at each broker."""
+    """The methods that list, show, create, change and delete topics of a cluster; a topic has its own settings at each broker."""
 
     def kinds(self) -> dict[str, TopicKind]:
         """Return the kind of each topic by name, sorted; also of topics that only brokers have that left their nameserver."""

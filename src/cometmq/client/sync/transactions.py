@@ -6,7 +6,7 @@ from cometmq.model.message import StoredMessage
 
 
 class TransactionAdmin(BlockingNoun[AsyncTransactionAdmin]):
-    """Lists half messages that brokers discarded, and lets them be checked again."""
+    """The methods that list half messages that brokers discarded, and let them be checked again."""
 
     def resume(self, offset_message_id: str) -> None:
         """Make a broker check a half message again that it discarded, by its offset message id in TRANS_CHECK_MAX_TIME_TOPIC."""

@@ -13,7 +13,7 @@ from cometmq.client.sync.client import BlockingNoun
 
 
 class UserAdmin(BlockingNoun[AsyncUserAdmin]):
-    """Lists, creates, changes and deletes users of all brokers, and their policies (Auth 2.0).
+    """The methods that list, create, change and delete users of all brokers, and their policies (Auth 2.0).
 
     Changes are made at every registered member, and return the names of these, "name:id". If some fail, they raise
     CometError with the reasons.
