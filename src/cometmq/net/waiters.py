@@ -14,7 +14,7 @@ class Waiter(Protocol):
     """A waiter for the answers to its requests, notified once for each; its methods must not raise."""
 
     def answered(self, answer: RawCommand, /) -> None:
-        """Process the answer."""
+        """Process the answer to one of the requests, whatever its code; its opaque says to which."""
         ...
 
     def failed(self, error: BaseException, opaque: int, /) -> None:

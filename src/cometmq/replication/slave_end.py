@@ -52,7 +52,7 @@ def joint_start(oldest: int, end: int, file_size: int) -> int:
 
 
 class SlaveStep(Enum):
-    """State of a connection on the slave: ASKING until a challenge or a frame comes, PROVING until a welcome comes, COPYING."""
+    """State of a connection on the slave: ASKING; PROVING from a challenge until a welcome; COPYING."""
 
     ASKING = auto()
     PROVING = auto()

@@ -2,8 +2,8 @@
 
 A state machine without I/O, which is done by `journal` and `revive`; a start rebuilds it from the journal. Some methods
 take input: pops, acknowledgements, written records, the flushed offset, the time. Others return what is to be done: due
-check points, acknowledgements to record, records to rewrite, offsets to commit. An OPEN check point can be found by its
-handle, and a start needs its record.
+check points, acknowledgements to record, records to rewrite, offsets to commit. A check point is OPEN while one of its
+messages is neither acknowledged, retried nor dropped; it can then be found by its handle.
 """
 
 from collections import deque
@@ -510,7 +510,7 @@ class CheckPointTable:
         return unsaid[-1].behind if unsaid else None
 
     def passed(self, place: Place, behind: int, point: CheckPoint | None = None) -> None:
-        """Note that a group continues at queue offset `behind`, after the messages of `point`; None: after skipped ones."""
+        """Note the queue offset at which a group goes on, `behind` the messages of `point` (None: skipped ones), for a later commit."""
         end = 0
         if point is not None:
             end, point.is_said = point.end, False

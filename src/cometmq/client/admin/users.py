@@ -71,8 +71,8 @@ class AccountsReport(NamedTuple):
 class AsyncUserAdmin(AsyncNoun):
     """The methods that list, create, change and delete users of all brokers, and their policies (Auth 2.0).
 
-    Changes are made at every registered member, and return the names of these, "name:id". If some fail, they raise
-    CometError with the reasons.
+    All but `put`, which changes one master, make a change at every registered member and return the names of these,
+    "name:id". If some fail, they raise CometError with the reasons.
     """
 
     _noun = "users"

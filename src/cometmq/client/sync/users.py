@@ -15,8 +15,8 @@ from cometmq.client.sync.client import BlockingNoun
 class UserAdmin(BlockingNoun[AsyncUserAdmin]):
     """The methods that list, create, change and delete users of all brokers, and their policies (Auth 2.0).
 
-    Changes are made at every registered member, and return the names of these, "name:id". If some fail, they raise
-    CometError with the reasons.
+    All but `put`, which changes one master, make a change at every registered member and return the names of these,
+    "name:id". If some fail, they raise CometError with the reasons.
     """
 
     def create(self, name: str, password: str, *, is_super: bool) -> list[str]:

@@ -1,8 +1,8 @@
 """The clients that use the proxy, by the id that each call carries, and as members of groups in the broker's tables.
 
 A client has no connection of its own here: its calls may come over several, and its stream of telemetry may break and
-come back. For renewals it is gone (`GrpcClient.is_online`) if no long call of it was open and no call came for 12 s, or
-if no call came for 35 s. Its groups lose it if no call came for channelExpiredTimeout and no long one is open.
+come back. For renewals it is gone (`GrpcClient.is_online`) 12 s after its last call or the end of its last long
+one, unless one is open, and in any case 35 s after its last call. Its groups lose it if no call came for channelExpiredTimeout and no long one is open.
 """
 
 import re

@@ -164,7 +164,7 @@ class NewestByKey:
         return kept[made[-1] + 1 :] if made else []
 
     def _is_due(self) -> bool:
-        """Return whether the next micro-batch must write a version."""
+        """Return whether the present micro-batch must write the whole table as a version, instead of only adding its changes."""
         current, waiting = self.current, self._waiting
         if current is None or len(waiting) >= _FOLDERS_MAX:
             return True
