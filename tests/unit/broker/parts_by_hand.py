@@ -126,7 +126,7 @@ async def tables_by_hand(
             parts.topics.put(topic)
         yield parts
         for table in (parts.topics, parts.groups, parts.offsets, parts.locks):
-            await table.close()
+            await table.saver.close()
 
 
 def unique_ids(clock: HandClock) -> UniqueIds:

@@ -198,7 +198,7 @@ async def test_a_send_to_a_new_topic_is_told_when_nameservers_know_the_topic(tmp
         (done,) = answered
         done(None, None)
         assert [told[0] for told in caller.told] == [[0]]
-        await here.parts.topics.close()
+        await here.parts.topics.saver.close()
 
 
 async def test_too_few_replicas_refuse_what_awaits_them_and_store_none_of_it(here):

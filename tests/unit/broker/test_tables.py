@@ -225,7 +225,7 @@ async def test_a_topic_is_on_disk_as_soon_as_its_save_is_done(tmp_path):
         look()
         await turns.wait()
         assert found == [None]
-        await topics.close()
+        await topics.saver.close()
 
 
 QUEUES = [MessageQueue("TBW102", "broker-a", queue_id) for queue_id in range(3)]
@@ -239,7 +239,7 @@ async def locks(tmp_path: Path, clock: HandClock):
         )
         made.load()
         yield made
-        await made.close()
+        await made.saver.close()
 
 
 def taken(locks: QueueLocks, queues: list[MessageQueue], group: str, client_id: str):
