@@ -40,7 +40,7 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """What steps yield to wait for the loop's next iteration: other work may have run then, and more requests arrived."""
+    """A wait, to be yielded by steps, for the loop's next iteration: other work may have run then, and more requests arrived."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,6 @@ def make_parts(
 ) -> Parts:
     """Parts as `broker.server` makes them; their tables are not loaded yet."""
     in_force = SettingsInForce(settings)
-
     file, counters = partial(config_file, settings), Counters(clock)
     lanes = Lanes(store, region="DefaultRegion", is_trace_on=True, counters=counters)
     topics = Topics(file("topics.json"), settings, clock=clock, pool=pool)
