@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from cometmq import Admin, ClientSettings, Credentials, Message, Producer, ProducerSettings
+from cometmq.admin import GroupConfig
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
@@ -126,9 +127,24 @@ TEST = ("test", "alice", "10", "Topic:orders")
         (("policies",), (None, ENTRY), (None, ENTRY), 0, 1, ""),
         (("policies",), (ALICE, None), (ALICE, None), 3, 0, "error: "),
         (("policies", "alice"), (None, ENTRY), (None, MALFORMED), 0, 1, ""),
-        (("policies",), (None, MALFORMED), (None, ENTRY), 2, 0, "error: "),
+        (
+            ("policies",),
+            (None, MALFORMED),
+            (None, ENTRY),
+            1,
+            1,
+            "error: one:0: the policies of user 'bob' ",
+        ),
         (TEST, (ALICE, ENTRY), (None, ENTRY), 1, 1, "error: two:0: "),
         (TEST, (ALICE, ENTRY), (ALICE, MALFORMED), 1, 2, ""),
+        (
+            TEST,
+            (ALICE, ENTRY),
+            (ALICE, policies_of("alice", "Fly")),
+            2,
+            0,
+            "error: two:0: the policies of user 'alice' ",
+        ),
         (TEST, (ALICE, None), (ALICE, None), 3, 0, "error: "),
     ],
 )
@@ -163,7 +179,7 @@ CLERK = Credentials("clerk", "canary-clerk-password")
 
 @pytest.fixture(scope="module")
 def clerk(cluster: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The credentials of a user who may read everything but the dead letters of the group "secret"."""
+    """The credentials of a user who may read everything but the group "secret" and its dead letters."""
     names, _ = cluster
     settings = ClientSettings(credentials=ROOT)
     with Admin(names, settings=settings) as admin:
@@ -172,7 +188,10 @@ def clerk(cluster: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -
         admin.users.create(CLERK.access_key, CLERK.secret_key, is_super=False)
         for resource in ("Topic:*", "Group:*", "Cluster:*"):
             admin.users.put_entry("clerk", resource, ["Get", "List"], [], is_allowed=True)
+        for group in ("open", "secret"):
+            admin.groups.create(GroupConfig(group))
         admin.users.put_entry("clerk", "Topic:%DLQ%secret", ["Get"], [], is_allowed=False)
+        admin.users.put_entry("clerk", "Group:secret", ["Get"], [], is_allowed=False)
     signed = ProducerSettings(credentials=ROOT, send_timeout_ms=30_000)
     with Producer(names, settings=signed) as producer:
         for topic in ("%DLQ%open", "%DLQ%secret"):
@@ -207,6 +226,22 @@ def test_topics_that_may_not_be_read_are_unknown_and_the_others_are_listed(
     assert rows["%DLQ%secret"]["messages_unknown"] == [reason_of(listed)]
 
 
+def test_groups_that_may_not_be_read_are_unknown_and_the_others_are_listed(
+    cluster: tuple[str, Path], clerk: Path
+) -> None:
+    listed = run("group", "list", "--json", nameserver=cluster[0], credentials=clerk)
+    assert listed.returncode == 1, listed.stderr
+    rows = {each["group"]: each for each in orjson.loads(listed.stdout)}
+    assert rows["open"]["members"] == 0
+    assert rows["secret"]["members"] is None
+    [reason] = rows["secret"]["lag_unknown"]
+    assert "does not show the members of group 'secret': " in reason
+    assert listed.stderr.decode() == f"error: {reason}\n"
+    whole = run("group", "list", "--json", nameserver=cluster[0], credentials=cluster[1])
+    assert whole.returncode == 0, whole.stderr
+    assert {each["group"] for each in orjson.loads(whole.stdout)} == rows.keys()
+
+
 def reason_of(done: subprocess.CompletedProcess[bytes]) -> str:
     """The one error that a command prints, about the topic that the clerk may not read."""
     said = done.stderr.decode()
@@ -226,7 +261,12 @@ def test_programs_and_the_doctor_are_told_which_dead_letters_may_not_be_read(
     [reason] = waiting["secret"].uncounted
     assert reason.startswith("%DLQ%secret cannot be read: ")
     assert [each.subject for each in found if each.check == "letters"] == ["open"]
-    assert [each.text for each in found if each.check == "asking"] == [reason]
+    unread, unreadable = [each.text for each in found if each.check == "asking"]
+    assert "does not show the members of group 'secret': " in unread
+    assert unreadable == reason
+    assert not [
+        each for each in found if each.subject == "secret" and each.check == "abandoned"
+    ]
 
 
 def test_the_doctor_and_the_brokers_log_tell_of_a_nameserver_that_asks_for_no_signature(

@@ -18,7 +18,7 @@ from cometmq.cli.asking import (
     shows,
 )
 from cometmq.cli.options import NAMESERVER_DEFAULT, Nameserver
-from cometmq.cli.output import note, note_absent, print_error, screen
+from cometmq.cli.output import note, note_absent, print_error, print_errors, screen
 from cometmq.model.errors import CodecError, SettingsError
 from cometmq.model.text import in_quotes, printable
 
@@ -71,9 +71,9 @@ async def policies(
         ),
     ] = None,
 ) -> Lines:
-    """Show the entries of users' policies, and the brokers that have each of them."""
+    """Show the entries of users' policies, and the brokers that have each of them; status 1 if some are malformed."""
     report = await _report(clients, with_users=False, policies_of=user)
-    return Lines(report.entries)
+    return Lines(report.entries, is_finding=print_errors(report.malformed))
 
 
 @acl.command()
@@ -175,6 +175,8 @@ async def check_right(
     """Show, by the policies that each broker reports, whether a user may send a request, and why; status 1 if one refuses it."""
     access = asked_access(code, resource)
     report = await _report(clients, policies_of=user)
+    if report.malformed:
+        raise SettingsError(report.malformed[0])
     found = [
         {"broker": broker, **decided(user, access, source, broker, report)}
         for broker in report.brokers

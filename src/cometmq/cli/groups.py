@@ -23,6 +23,7 @@ from cometmq.cli.options import (
 from cometmq.cli.output import (
     language_name,
     note,
+    print_errors,
     print_table,
     print_totals,
     screen,
@@ -44,8 +45,8 @@ class GroupLine(NamedTuple):
     Attributes:
         group: Name of the group.
         topics: Topics in which it has offsets or that its members subscribe to, without its retry topic.
-        members: Number of its members.
-        model: CLUSTERING or BROADCASTING; None without a member.
+        members: Number of its members; None if unknown.
+        model: CLUSTERING or BROADCASTING; None without a known member.
         lag: Known number of messages not consumed yet, in all its topics; 0 if it is broadcasting.
         lag_unknown: Reasons why the lag may be larger.
         behind_s: Age of the oldest message that is known not to be consumed, seconds; None without one, or if unknown.
@@ -55,7 +56,7 @@ class GroupLine(NamedTuple):
 
     group: str
     topics: list[str]
-    members: int
+    members: int | None
     model: str | None
     lag: int
     lag_unknown: list[str]
@@ -162,13 +163,14 @@ async def list_groups(
     *,
     all_: Annotated[bool, typer.Option("--all", help="Also list system groups.")] = False,
 ) -> Lines:
-    """Show consumer groups: topics, members, lag, rate; status 1 when a broker left or does not answer."""
+    """Show consumer groups: topics, members, lag, rate; status 1 when some cannot be read."""
     states = await clients.admin.groups.list()
     missing = await clients.admin.brokers.missing()
     now_ms = clients.instance.clock.now_ms()
     return Lines(
         [group_line(each, now_ms) for each in states if all_ or not is_system_group(each.name)],
         chain(missing, *(each.absent for each in states)),
+        print_errors(chain(*(each.unread for each in states))),
     )
 
 
@@ -294,7 +296,7 @@ def group_line(state: "GroupState", now_ms: int) -> GroupLine:
     return GroupLine(
         state.name,
         [topic for topic in state.topics if topic != ours],
-        len(state.members),
+        None if state.unread else len(state.members),
         state.model,
         lag.known,
         list(lag.unknown),

@@ -130,10 +130,12 @@ class Doctor:
 
     async def _groups(self, brokers: Mapping[str, str]) -> list[GroupState]:
         try:
-            return await self._known_groups.list(brokers) if brokers else []
+            groups = await self._known_groups.list(brokers) if brokers else []
         except CometError as error:
             self._unknown.append(("groups", f"the consumer groups cannot be read: {error}"))
             return []
+        self._unknown += [("groups", reason) for each in groups for reason in each.unread]
+        return groups
 
     async def _settings(self, brokers: Sequence[BrokerState]) -> dict[str, Mapping[str, str]]:
         """Return the settings of brokers by address; empty for one whose query fails, as only some checks need them."""

@@ -68,7 +68,7 @@ def _of_groups(facts: ClusterFacts) -> Iterator[Symptom]:
             continue
         if group.stopped_at:
             yield _of_stopped(group)
-        elif not group.lag.known:
+        elif not group.lag.known or group.unread:
             continue
         elif not group.members:
             yield _of_abandoned(group, facts)

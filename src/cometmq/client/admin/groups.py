@@ -29,6 +29,7 @@ from cometmq.codec.bodies.running import RunningState
 from cometmq.codec.bodies.stats import ConsumeStats, QueueBounds, QueueProgress
 from cometmq.model.errors import (
     BrokerRefused,
+    CodecError,
     CometError,
     GroupNotFound,
     NetError,
@@ -255,9 +256,15 @@ class AsyncGroupAdmin(AsyncNoun):
             lambda pair: self._brokers.consumer_connections(addresses[pair[0]], pair[1]), pairs
         )
         there: dict[str, list[ConsumerConnections]] = {}
+        unread: dict[str, list[str]] = {}
         for (broker, name), answer in zip(pairs, members, strict=True):
             if isinstance(answer, NetError):
                 absent[broker] = silent_broker(broker, answer)
+            elif isinstance(answer, BrokerRefused | CodecError) and only is None:
+                short = in_quotes(self._namespace.unwrap(name))
+                unread.setdefault(name, []).append(
+                    f"{broker} does not show the members of group {short}: {answer}"
+                )
             elif isinstance(answer, CometError):
                 raise answer
             elif answer is not None:
@@ -268,6 +275,7 @@ class AsyncGroupAdmin(AsyncNoun):
                 {broker: part[name] for broker, part in configs.items() if name in part},
                 [topic for part in stats.values() for topic in part.get(name, ())],
                 there.get(name, ()),
+                tuple(unread.get(name, ())),
             )
             for name in sorted(names)
         ]
@@ -293,12 +301,9 @@ class AsyncGroupAdmin(AsyncNoun):
     ) -> list[GroupState]:
         """Return the groups, with those queues of their topics added that `brokers` left out, as `_with_queues` does.
 
-        Broadcasting groups are returned unchanged, and queues of retry topics are not added.
+        Broadcasting groups and those with unknown members are returned unchanged, and queues of retry topics are not added.
         """
-        topics = {
-            each.name: [] if each.model == BROADCASTING else _left_out(each, brokers)
-            for each in groups
-        }
+        topics = {each.name: _left_out(each, brokers) for each in groups}
         wanted = sorted({*chain(*topics.values())})
         routes: dict[str, Sequence[MessageQueue]] = {}
         for topic, known in zip(
@@ -413,6 +418,8 @@ class AsyncGroupAdmin(AsyncNoun):
     async def list(self, brokers: Mapping[str, str] | None = None) -> list[GroupState]:
         """Return the consumer groups of the namespace that the brokers know, with lag and members, sorted by name.
 
+        A group whose members a broker does not show, for example because the user may not read it, has the reason in `unread`.
+
         Args:
             brokers: Addresses of the brokers to query, by broker name; None: of each registered group the master or a slave.
         """
@@ -422,6 +429,8 @@ class AsyncGroupAdmin(AsyncNoun):
 
 
 def _left_out(group: GroupState, brokers: Collection[str]) -> list[str]:
+    if group.model == BROADCASTING or group.unread:
+        return []
     said = {(queue.topic, queue.broker_name) for queue in group.progress}
     return [
         topic
@@ -441,6 +450,7 @@ def _group_state(
     configs: Mapping[str, GroupConfig],
     stats: Iterable[ConsumeStats],
     parts: Iterable[ConsumerConnections],
+    unread: tuple[str, ...],
 ) -> GroupState:
     stats, parts = list(stats), list(parts)
     members = {each.client_id: each for part in parts for each in part.connections}
@@ -457,4 +467,5 @@ def _group_state(
         {topic: each for part in parts for topic, each in sorted(part.subscriptions.items())},
         parts[0].consume_type if parts else None,
         parts[0].model if parts else None,
+        unread=unread,
     )

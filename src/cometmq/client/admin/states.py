@@ -63,6 +63,7 @@ class GroupState:
         model: CLUSTERING or BROADCASTING; None without members.
         absent: Brokers that may have more of the group's messages but cannot be queried.
         uncounted: Other reasons why messages are not counted.
+        unread: Why its members are not known, for example as the user may not read the group; empty if they are.
     """
 
     name: str
@@ -75,6 +76,7 @@ class GroupState:
     model: str | None = None
     absent: tuple[AbsentBroker, ...] = ()
     uncounted: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def lag(self) -> Total:
@@ -82,7 +84,7 @@ class GroupState:
 
         It is 0 with a reason if its topics are unknown, or its connected members are broadcasting (with own offsets).
         """
-        reasons = (*self.uncounted, *map(str, self.absent))
+        reasons = (*self.unread, *self.uncounted, *map(str, self.absent))
         if self.model == BROADCASTING:
             return Total(0, ("each member of a broadcasting group keeps its own offsets",))
         if not (reasons or self.subscriptions or self.progress):

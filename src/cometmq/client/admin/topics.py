@@ -178,7 +178,7 @@ class AsyncTopicAdmin(AsyncNoun):
     async def groups(self, topic: str, *, count_max: int | None = None) -> list[GroupState]:
         """Return the groups with offsets in a topic or members subscribed to it, each with the topic's queues only, sorted.
 
-        A group that cannot be queried, for example because the user may not read it, has the reason in `uncounted`.
+        A group that cannot be queried, for example because the user may not read it, has the reason in `unread`.
 
         Args:
             topic: Name of the topic.
@@ -192,7 +192,7 @@ class AsyncTopicAdmin(AsyncNoun):
         names = (await self.group_names(topic))[:count_max]
         found = await groups.some([*map(self._full, names)]) if names else []
         return [
-            GroupState(name, uncounted=(str(state),))
+            GroupState(name, unread=(str(state),))
             if isinstance(state, CometError)
             else self._short_group(state.in_topic(full))
             for name, state in zip(names, found, strict=True)

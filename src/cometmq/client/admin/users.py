@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from cometmq.client.admin.noun import AsyncNoun
 from cometmq.client.api.asking import side_by_side
 from cometmq.client.api.users import UserApi, UserReport
-from cometmq.model.errors import BrokerNotFound, CometError
+from cometmq.model.errors import BrokerNotFound, CometError, SettingsError
 from cometmq.model.text import in_quotes
 
 Value = TypeVar("Value")
@@ -60,12 +60,14 @@ class AccountsReport(NamedTuple):
         entries: Distinct policy entries.
         refusals: Errors of the members that refused or gave no valid answer, by "name:id".
         brokers: The other members, "name:id".
+        malformed: A sentence about each user whose policies at a member are malformed; `entries` has none of them.
     """
 
     users: list[UserLine]
     entries: list[EntryLine]
     refusals: dict[str, CometError]
     brokers: tuple[str, ...]
+    malformed: tuple[str, ...] = ()
 
 
 class AsyncUserAdmin(AsyncNoun):
@@ -208,10 +210,9 @@ class AsyncUserAdmin(AsyncNoun):
         Args:
             with_users: Whether users are queried.
             with_policies: Whether policies are queried; not if users are queried first and no broker returns them.
-            policies_of: Only policies of this user; those of others may be malformed. None: of all users.
+            policies_of: Only policies of this user. None: of all users.
 
         Raises:
-            SettingsError: A broker's policy is malformed.
             CometError: No nameserver can be queried.
         """
         users, refusals = _told(await self._each_member(self._api.users) if with_users else {})
@@ -223,7 +224,8 @@ class AsyncUserAdmin(AsyncNoun):
         }
         refusals = {**more, **refusals}
         brokers = tuple(each for each in {**users, **policies} if each not in refusals)
-        return AccountsReport(user_lines(users), entry_lines(wanted), refusals, brokers)
+        entries, malformed = entry_lines(wanted)
+        return AccountsReport(user_lines(users), entries, refusals, brokers, malformed)
 
 
 def _told(
@@ -244,28 +246,36 @@ def user_lines(said: Mapping[str, Sequence[UserReport]]) -> list[UserLine]:
     return [UserLine(*user, brokers) for user, brokers in sorted(found.items())]
 
 
-def entry_lines(said: Mapping[str, Mapping[str, Sequence[Any]]]) -> list[EntryLine]:
-    """Return an `EntryLine` for each distinct entry of the users' access policies (ACL), sorted.
+def entry_lines(
+    said: Mapping[str, Mapping[str, Sequence[Any]]],
+) -> tuple[list[EntryLine], tuple[str, ...]]:
+    """Return an `EntryLine` for each distinct entry of the users' access policies (ACL), sorted, and what is malformed.
 
     Args:
         said: Policies as each broker reports them: by broker, then by user.
-
-    Raises:
-        SettingsError: A policy is malformed.
     """
     from cometmq.access.policies import read_policies
 
     found: dict[tuple[Any, ...], list[str]] = {}
+    malformed: list[str] = []
     for broker, by_user in said.items():
         for user, told in by_user.items():
-            for policy, entries in read_policies(list(told)).entries.items():
+            try:
+                policies = read_policies(list(told))
+            except SettingsError as error:
+                malformed.append(
+                    f"{broker}: the policies of user {in_quotes(user)} are malformed: {error}"
+                )
+                continue
+            for policy, entries in policies.entries.items():
                 for each in entries:
                     decision = "Allow" if each.is_allowed else "Deny"
                     key = (user, policy, each.resource, each.action_names, each.addresses, decision)  # fmt: skip
                     found.setdefault(key, []).append(broker)
-    return [
+    lines = [
         EntryLine(user, policy, resource, list(actions), list(sources), decision, brokers)
         for (user, policy, resource, actions, sources, decision), brokers in sorted(
             found.items()
         )
     ]
+    return lines, tuple(malformed)

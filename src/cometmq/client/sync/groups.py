@@ -152,6 +152,8 @@ class GroupAdmin(BlockingNoun[AsyncGroupAdmin]):
     def list(self, brokers: Mapping[str, str] | None = None) -> list[GroupState]:
         """Return the consumer groups of the namespace that the brokers know, with lag and members, sorted by name.
 
+        A group whose members a broker does not show, for example because the user may not read it, has the reason in `unread`.
+
         Args:
             brokers: Addresses of the brokers to query, by broker name; None: of each registered group the master or a slave.
         """

@@ -78,7 +78,7 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
     def groups(self, topic: str, *, count_max: int | None = None) -> list[GroupState]:
         """Return the groups with offsets in a topic or members subscribed to it, each with the topic's queues only, sorted.
 
-        A group that cannot be queried, for example because the user may not read it, has the reason in `uncounted`.
+        A group that cannot be queried, for example because the user may not read it, has the reason in `unread`.
 
         Args:
             topic: Name of the topic.

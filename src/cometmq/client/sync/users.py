@@ -86,10 +86,9 @@ class UserAdmin(BlockingNoun[AsyncUserAdmin]):
         Args:
             with_users: Whether users are queried.
             with_policies: Whether policies are queried; not if users are queried first and no broker returns them.
-            policies_of: Only policies of this user; those of others may be malformed. None: of all users.
+            policies_of: Only policies of this user. None: of all users.
 
         Raises:
-            SettingsError: A broker's policy is malformed.
             CometError: No nameserver can be queried.
         """
         return self._portal.call(

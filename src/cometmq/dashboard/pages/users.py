@@ -43,6 +43,7 @@ async def show_users(request: PageRequest) -> Response:
         find=find,
         counts=Counter(each.user for each in told.entries),
         refusals=told.refusals,
+        malformed=told.malformed,
         is_told=bool(told.users),
     )
 
@@ -65,6 +66,7 @@ async def show_user(request: PageRequest) -> Response:
         users=users,
         entries=[each for each in told.entries if each.user == name],
         refusals=told.refusals,
+        malformed=told.malformed,
         seen=_fingerprint(users),
         actions=ACTIONS,
     )
