@@ -13,6 +13,9 @@ from cometmq.client.admin.letters import REPLAY_OF, place_text
 from cometmq.client.admin.noun import AsyncNoun
 from cometmq.client.admin.queries import MessageQueries, is_offset_message_id, read_range
 from cometmq.client.api.messages import ALL_TIME, MessageApi
+from cometmq.client.identity import make_unique_ids
+from cometmq.client.producer.encoded_send import SendEncoder
+from cometmq.client.producer.sender import EncodedSender
 from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
 from cometmq.codec.bodies.running import DirectOutcome
@@ -295,8 +298,7 @@ class AsyncMessageAdmin(AsyncNoun):
 
         Raises the errors of a send, such as TopicNotFound, MessageError and SendFailed.
         """
-        from cometmq.client.producer.producer import AsyncProducer  # No other method needs it.
-
+        live = self._live
         queue = self._namespace.wrap_queue(message.queue)
         place = place_text(queue, message.queue_offset)
         copy = Message(
@@ -308,10 +310,14 @@ class AsyncMessageAdmin(AsyncNoun):
             flag=message.flag,
         )
         settings = ProducerSettings(body_size_max=_RESENT_SIZE_MAX)
-        async with AsyncProducer(
-            group=INNER_PRODUCER_GROUP, settings=settings, instance=self._live
-        ) as producer:
-            return await producer.send(copy)
+        ids = make_unique_ids(live.ip, live.clock, live.chance)
+        # A producer would register at brokers, and its end would unregister others with this client id.
+        encoded = SendEncoder(INNER_PRODUCER_GROUP, settings, live.clock, ids).pack(copy)
+        sender = EncodedSender(live, settings)
+        try:
+            return await sender.start(encoded, None, None)
+        finally:
+            sender.close()
 
     async def recall(self, handle: str) -> str:
         """Cancel a message that waits for its delivery time, and return the message id in the handle.
