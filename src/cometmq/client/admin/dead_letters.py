@@ -23,6 +23,7 @@ from cometmq.model.names import (
     REPLAY_LEDGER_PREFIX,
     TOOLS_GROUP,
     dead_letter_topic,
+    retry_topic,
 )
 from cometmq.model.namespace import NO_NAMESPACE
 from cometmq.model.queue import MessageQueue
@@ -50,7 +51,12 @@ class AsyncDeadLetterAdmin(AsyncNoun):
         return [each in ledger.state.done for each in ids]
 
     async def replay(
-        self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
+        self,
+        group: str,
+        letters: Sequence[StoredMessage],
+        *,
+        again: bool = False,
+        only_group: bool = False,
     ) -> list[str]:
         """Send dead letters to their original topics unless they were replayed; return for each "" or a reason.
 
@@ -60,12 +66,15 @@ class AsyncDeadLetterAdmin(AsyncNoun):
             group: The consumer group.
             letters: Dead letters, as read from the group's dead-letter topic.
             again: Also send those that were replayed before.
+            only_group: Send them to the group's retry topic instead, so that no other group gets them.
 
         Raises:
             RequestError: The name of the group is too long for the topic of the ledger.
             CometError: The ledger cannot be read or written.
         """
-        run = Replay(self._live, self._full(group), _ignore)
+        full = self._full(group)
+        to_topic = retry_topic(full) if only_group else None
+        run = Replay(self._live, full, _ignore, to_topic=to_topic)
         return await run.these(letters, again=again)
 
     async def replay_all(

@@ -17,9 +17,10 @@ from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
 from cometmq.client.results import SendResult
+from cometmq.model import properties as keys_of
 from cometmq.model.errors import BrokerRefused, CometError, MessageError, TopicNotFound
 from cometmq.model.message import StoredMessage
-from cometmq.model.names import TOOLS_GROUP
+from cometmq.model.names import TOOLS_GROUP, is_retry_topic
 
 _BATCH_MAX = 2_000
 # Of a claim: the time until the last send starts; with the timeout of a send (`ledger_topic`) it is less than a lease.
@@ -153,6 +154,17 @@ class Replay:
     def _target(self, letter: StoredMessage) -> str | None:
         return self._to_topic or dead_letter_origin(letter)
 
+    def _marks(self, letter: StoredMessage) -> dict[str, str]:
+        """Return the properties of a copy that the dead letter has not: its place and, for a retry topic, the original topic.
+
+        Consumers show a message of their retry topic as one of the topic that it names.
+        """
+        marks = {REPLAY_OF: place_of(letter, self._group)}
+        origin = dead_letter_origin(letter)
+        if origin and is_retry_topic(self._to_topic or ""):
+            marks[keys_of.RETRY_TOPIC] = origin
+        return marks
+
     async def _replay(self, batch: Sequence[StoredMessage]) -> list[StoredMessage]:
         """Send, or in a dry run count, the letters not sent yet; return those claimed by others or left for lack of time."""
         ledger = self._ledger.state
@@ -221,9 +233,8 @@ class Replay:
                 break
             await self._pace()
             try:
-                own = {REPLAY_OF: place_of(letter, self._group)}
                 encoded = self._ledger.encoder.pack_copy(
-                    letter, self._target(letter) or "", own
+                    letter, self._target(letter) or "", self._marks(letter)
                 )
             except MessageError as error:
                 self._refuse(letter, error)

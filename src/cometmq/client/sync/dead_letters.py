@@ -22,7 +22,12 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
         return self._portal.call(self._client.replayed, group, letters)
 
     def replay(
-        self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
+        self,
+        group: str,
+        letters: Sequence[StoredMessage],
+        *,
+        again: bool = False,
+        only_group: bool = False,
     ) -> list[str]:
         """Send dead letters to their original topics unless they were replayed; return for each "" or a reason.
 
@@ -32,12 +37,15 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
             group: The consumer group.
             letters: Dead letters, as read from the group's dead-letter topic.
             again: Also send those that were replayed before.
+            only_group: Send them to the group's retry topic instead, so that no other group gets them.
 
         Raises:
             RequestError: The name of the group is too long for the topic of the ledger.
             CometError: The ledger cannot be read or written.
         """
-        return self._portal.call(self._client.replay, group, letters, again=again)
+        return self._portal.call(
+            self._client.replay, group, letters, again=again, only_group=only_group
+        )
 
     def replay_all(
         self,
