@@ -4,7 +4,7 @@ import pytest
 
 from cometmq import __version__
 from tests.dashboard.web import text_of, wait_for
-from tests.dashboard.world import GROUP, ORDERS, ORDERS_COUNT, SMALL, TOPICS
+from tests.dashboard.world import GROUP, HOSTILE, ORDERS, ORDERS_COUNT, SMALL, TOPICS
 
 ORDERS_PAGE = f"/topic?name={ORDERS}"
 
@@ -34,6 +34,15 @@ ORDERS_PAGE = f"/topic?name={ORDERS}"
         (f"/messages?by=time&topic={ORDERS}&from=1970-01-01&until=9999-12-31T23:59:59", [f"{ORDERS_COUNT:,} messages"]),
         (f"/messages?by=time&topic={ORDERS}&until=1970-01-01T00:00", ["No message was stored in this time"]),
         (f"/messages?by=time&topic={ORDERS}&from=9999-01-01&until=9999-12-31", ["No message was stored in this time"]),
+        (f"/messages?by=time&topic={ORDERS}&tag=paid", ["20 messages among 20 examined of 100,000", "Continue with older ones"]),
+        (f"/messages?by=time&topic={ORDERS}&tag=paid&begin=99990", ["10 messages among 10 examined of 100,000, after the 99,990 newest", "Newest"]),
+        (f"/messages?by=time&topic={ORDERS}&tag=PAID", ["0 messages among 5,000 examined", "No message is like this"]),
+        (f"/messages?by=time&topic={ORDERS}&body=%22order%22:+7%7D&begin=97000", ['{"order": 7}', "1 message among 3,000 examined"]),
+        (f"/messages?by=time&topic={ORDERS}&property=KEYS%3Do-7&begin=97000", ['{"order": 7}', "1 message among"]),
+        (f"/messages?by=time&topic={ORDERS}&property=KEYS&body=%22order%22:+99999%7D", ['{"order": 99999}', "1 message among"]),
+        (f"/messages?by=time&topic={ORDERS}&tag=paid&property=none", ["0 messages among 5,000"]),
+        (f"/messages?by=time&topic={ORDERS}&tag=paid&begin=999999999999", ["0 messages among 0 examined of 100,000"]),
+        (f"/messages?by=time&topic={HOSTILE}&body=%3Cb%3Ex", ["1 message among 8 examined of 8", "3.8 MiB"]),
         (f"/messages?by=key&topic={ORDERS}&key=o-77", ['{"order": 77}', "1 message"]),
         (f"/messages?by=key&topic={ORDERS}&key=o-none", ["No message has this key"]),
         (f"/tail?topic={SMALL}", ["No messages yet", "Pause"]),
@@ -81,6 +90,10 @@ def test_a_page_says_what_is_there(admin, reader, path, says):
         (f"/messages?by=time&topic={ORDERS}&from=-5", 400, "is not a time"),
         (f"/messages?by=time&topic={ORDERS}&from=99999999999999999999", 400, "is not a time"),
         (f"/messages?by=time&topic={ORDERS}&from=2027-01-01&until=2026-01-01", 400, "The time From is later than Until"),
+        (f"/messages?by=time&topic={ORDERS}&property=%3Dx", 400, "The property has no name"),
+        (f"/messages?by=time&topic={ORDERS}&tag=x&begin=-1", 400, "is not a whole number"),
+        (f"/messages?by=time&topic={ORDERS}&tag={'x' * 1001}", 400, "at most 1000 are allowed"),
+        (f"/messages?by=time&topic={ORDERS}&body={'x' * 1001}", 400, "at most 1000 are allowed"),
         (f"/messages?by=key&topic={ORDERS}", 400, "The key is missing"),
         ("/messages?by=id&id=zzz", 404, "No message has the id"),
         (f"/messages?by=id&topic={ORDERS}&id=" + "0" * 32, 404, "No message has the id"),

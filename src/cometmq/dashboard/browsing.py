@@ -5,7 +5,7 @@ While queues do not change, each message counts for exactly one page; if they ar
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,6 +14,8 @@ from cometmq.dashboard.bodies import body_line
 from cometmq.dashboard.paging import TablePage, check_page, last_page
 
 ROWS = 20
+EXAMINED_MAX = 5_000  # By one search with a filter.
+_EXAMINED_AT_ONCE = 640
 _BYTES_MAX = 32 << 20
 _QUEUES_AT_ONCE = 4
 # If the offsets of a range are inside deleted files, a pull may return nothing; then its next offset is tried.
@@ -30,6 +32,24 @@ class MessageRow(NamedTuple):
     line: str
     size: int
     is_deleted: bool = False
+
+
+class FoundPage(NamedTuple):
+    """The messages that a filter selects among some of a range; the messages of a range count from 0, the newest.
+
+    Attributes:
+        rows: The selected messages, newest first.
+        begin: Number of the first examined message.
+        end: Number after that of the last examined message.
+        total: Number of messages in the range.
+        missing: Number of examined messages that could not be read: for example deleted, or too large together.
+    """
+
+    rows: Sequence[MessageRow]
+    begin: int
+    end: int
+    total: int
+    missing: int
 
 
 class QueueSlice(NamedTuple):
@@ -55,11 +75,9 @@ async def browse(
         WrongInput: There is no such page.
         CometError: The topic does not exist, or a broker does not answer or refuses.
     """
-    queues = await puller.queues(topic)
-    slices = await asyncio.gather(
-        *(time_slice(puller, queue, from_ms, until_ms) for queue in queues)
+    return await browse_slices(
+        puller, await time_slices(puller, topic, from_ms, until_ms), page
     )
-    return await browse_slices(puller, slices, page)
 
 
 async def browse_slices(
@@ -74,13 +92,49 @@ async def browse_slices(
     total = sum(each.end - each.begin for each in slices)
     last = last_page(total, ROWS)
     check_page(page, last)
-    wanted = slices_of_page(slices, (page - 1) * ROWS, ROWS)
-    rows = await _read(puller, wanted)
-    rows.sort(
-        key=lambda each: (each.message.stored_ms, each.message.queue_offset), reverse=True
+    rows, missing = await _read(puller, slices_of_page(slices, (page - 1) * ROWS, ROWS))
+    return TablePage(_newest_first(rows), page, last, total, missing)
+
+
+async def search(
+    puller: AsyncPullConsumer,
+    slices: Sequence[QueueSlice],
+    begin: int,
+    is_wanted: Callable[[StoredMessage], bool],
+) -> FoundPage:
+    """Examine messages of these ranges from number `begin` on, until about 20 are selected, or 5,000 were examined.
+
+    Raises CometError if a broker does not answer, or refuses.
+    """
+    total = sum(each.end - each.begin for each in slices)
+    begin = end = min(begin, total)
+    rows: list[MessageRow] = []
+    stop, count, missing = min(total, begin + EXAMINED_MAX), ROWS, 0
+    while len(rows) < ROWS and end < stop:
+        count = min(count, stop - end)
+        part, unread = await _read(puller, slices_of_page(slices, end, count), is_wanted)
+        rows += part
+        missing += unread
+        end, count = end + count, min(2 * count, _EXAMINED_AT_ONCE)
+    return FoundPage(_newest_first(rows), begin, end, total, missing)
+
+
+def _newest_first(rows: Sequence[MessageRow]) -> list[MessageRow]:
+    return sorted(
+        rows,
+        key=lambda each: (each.message.stored_ms, each.message.queue_offset),
+        reverse=True,
     )
-    missing = sum(each.end - each.begin for each in wanted) - len(rows)
-    return TablePage(rows, page, last, total, missing)
+
+
+async def time_slices(
+    puller: AsyncPullConsumer, topic: str, from_ms: int | None, until_ms: int | None
+) -> list[QueueSlice]:
+    """Return the `time_slice` of each queue of a topic. Raises CometError as `browse` does."""
+    queues = await puller.queues(topic)
+    return await asyncio.gather(
+        *(time_slice(puller, queue, from_ms, until_ms) for queue in queues)
+    )
 
 
 async def time_slice(
@@ -134,26 +188,33 @@ def _rank_at(sizes: Sequence[int], start: int) -> int:
     return low
 
 
-async def _read(puller: AsyncPullConsumer, slices: Sequence[QueueSlice]) -> list[MessageRow]:
+async def _read(
+    puller: AsyncPullConsumer,
+    slices: Sequence[QueueSlice],
+    is_wanted: Callable[[StoredMessage], bool] | None = None,
+) -> tuple[list[MessageRow], int]:
+    """Read up to 32 MiB of bodies; return the rows of the wanted messages, and how many messages could not be read."""
     gate = asyncio.Semaphore(_QUEUES_AT_ONCE)
-    left = _BYTES_MAX
+    left, missing = _BYTES_MAX, sum(each.end - each.begin for each in slices)
 
     async def read(each: QueueSlice) -> list[MessageRow]:
-        nonlocal left
+        nonlocal left, missing
         rows: list[MessageRow] = []
         offset, empty = each.begin, 0
         while offset < each.end and empty < _EMPTY_PULLS_MAX and left > 0:
             async with gate:
                 pull = await puller.fetch(each.queue, offset, max_count=each.end - offset)
-            found = [
-                row_of(message) for message in pull.messages if message.queue_offset < each.end
+            found = [message for message in pull.messages if message.queue_offset < each.end]
+            left -= sum(len(message.body) for message in found)
+            missing -= len(found)
+            rows += [
+                row_of(message) for message in found if is_wanted is None or is_wanted(message)
             ]
-            left -= sum(row.size for row in found)
-            rows += found
             empty = 0 if found else empty + 1
             if pull.next_offset <= offset:
                 break
             offset = pull.next_offset
         return rows
 
-    return [row for part in await asyncio.gather(*map(read, slices)) for row in part]
+    rows = [row for part in await asyncio.gather(*map(read, slices)) for row in part]
+    return rows, missing

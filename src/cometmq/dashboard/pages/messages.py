@@ -5,15 +5,23 @@ queried only if it is a registered broker (`MessageQueries.view`).
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from starlette.responses import Response
 
 from cometmq import MessageQueue, StoredMessage
-from cometmq.admin import Explanation
+from cometmq.admin import DirectResult, Explanation
 from cometmq.dashboard.bodies import KINDS, body_view
-from cometmq.dashboard.browsing import MessageRow, browse, row_of
+from cometmq.dashboard.browsing import (
+    FoundPage,
+    MessageRow,
+    browse_slices,
+    row_of,
+    search,
+    time_slices,
+)
 from cometmq.dashboard.inputs import (
+    TEXT_MAX,
     PageMissing,
     WrongInput,
     needed,
@@ -23,41 +31,40 @@ from cometmq.dashboard.inputs import (
     time_of,
 )
 from cometmq.dashboard.page_request import Page, PageRequest
+from cometmq.dashboard.paging import TablePage
 from cometmq.model.errors import CometError
 from cometmq.model.names import TRACE_TOPIC, is_derived_topic, is_system_topic
 from cometmq.model.text import in_quotes
 
+FILTERS = ("tag", "property", "body")
 BY_TIME, BY_KEY, BY_ID = "time", "key", "id"
 _KEY_ROWS_MAX = 64
 
 
 async def show_messages(request: PageRequest) -> Response:
-    """Return the HTML page to search messages, with results: 20 a page by time, up to 64 by key, or one by id."""
+    """Return the HTML page to search messages, with results: 20 a page by time, up to 64 by key, or one by id.
+
+    By time, messages can be filtered by tag, property and text of the body, among up to 5,000 messages a page.
+    """
     fields = request.fields
     by = text_of(fields, "by") or BY_TIME
     topic = text_of(fields, "topic")
     rows: Sequence[MessageRow] = []
-    browsed = None
+    found: TablePage[MessageRow] | FoundPage | None = None
     until_ms = None
     if by == BY_TIME and topic:
         until_ms = time_of(fields, "until", "Until")
         # All pages share one time range, so new messages do not shift their rows.
         until_ms = request.now_ms() if until_ms is None else until_ms
-        from_ms = time_of(fields, "from", "From")
-        if from_ms is not None and from_ms > until_ms:
-            raise WrongInput("The time From is later than Until; swap them.")
-        browsed = await browse(
-            request.cluster.puller, topic, from_ms, until_ms, page_of(fields)
-        )
-        rows = browsed.rows
+        found = await _by_time(request, topic, until_ms)
+        rows = found.rows
     elif by == BY_KEY and (topic or fields.get("key")):
         rows = await _by_key(request, needed(fields, "topic", "topic"))
     elif by == BY_ID and fields.get("id"):
-        found = await _by_id(request, topic, needed(fields, "id", "message id"))
-        rows = await _rows(request, [found])
+        one = await _by_id(request, topic, needed(fields, "id", "message id"))
+        rows = await _rows(request, [one])
     elif by not in (BY_TIME, BY_KEY, BY_ID):
         raise WrongInput(f"Search by time, key or id, not by {in_quotes(by, 40)}.")
-    is_asked = browsed is not None or any(fields.get(name) for name in ("topic", "key", "id"))
     return request.page(
         "messages.html",
         "Messages",
@@ -65,12 +72,52 @@ async def show_messages(request: PageRequest) -> Response:
         by=by,
         topic=topic,
         rows=rows,
-        browsed=browsed,
+        browsed=found if isinstance(found, TablePage) else None,
+        searched=found if isinstance(found, FoundPage) else None,
+        filters={name: fields.get(name, "") for name in FILTERS},
         until_ms=until_ms,
-        is_asked=is_asked,
+        is_asked=any(fields.get(name) for name in ("topic", "key", "id")),
         most=_KEY_ROWS_MAX,
         topics=await _topics(request),
     )
+
+
+async def _by_time(
+    request: PageRequest, topic: str, until_ms: int
+) -> TablePage[MessageRow] | FoundPage:
+    """Return a page of the messages stored from the time in the field `from` to `until_ms`; with a filter, of those it selects."""
+    fields, puller = request.fields, request.cluster.puller
+    from_ms = time_of(fields, "from", "From")
+    if from_ms is not None and from_ms > until_ms:
+        raise WrongInput("The time From is later than Until; swap them.")
+    is_wanted = _filter(fields)
+    slices = await time_slices(puller, topic, from_ms, until_ms)
+    if is_wanted is None:
+        return await browse_slices(puller, slices, page_of(fields))
+    begin = number_of(fields, "begin", "Begin", least=0, most=2**63 - 1, default=0)
+    return await search(puller, slices, begin, is_wanted)
+
+
+def _filter(fields: Mapping[str, str]) -> Callable[[StoredMessage], bool] | None:
+    """Return whether a message has the tag, property and text of the body in the fields; None if all are empty."""
+    tag, text = text_of(fields, "tag"), fields.get("body", "").encode()
+    name, equals, value = (part.strip() for part in text_of(fields, "property").partition("="))
+    if not (tag or text or name or equals):
+        return None
+    if len(text) > TEXT_MAX:
+        raise WrongInput(f"Body has {len(text)} bytes; at most {TEXT_MAX} are allowed.")
+    if equals and not name:
+        raise WrongInput("The property has no name; write name, or name=value.")
+
+    def is_wanted(message: StoredMessage) -> bool:
+        return (
+            (not tag or message.tag == tag)
+            and (not name or name in message.properties)
+            and (not equals or message.properties[name] == value)
+            and text in bytes(message.body)
+        )
+
+    return is_wanted
 
 
 async def _topics(request: PageRequest) -> list[str]:
@@ -217,23 +264,43 @@ def _may_resend(message: StoredMessage) -> bool:
 
 
 async def resend(request: PageRequest) -> Response:
-    """Send a copy of a message to its topic, and return a redirect to the page of the new message.
+    """Send a copy of a message to its topic, or let a member of the group `to` consume it; return a redirect to a message.
 
-    Raises WrongInput for a message of a system, retry, dead-letter or trace topic.
+    Raises WrongInput for a message of a system, retry, dead-letter or trace topic, or if the group does not consume it.
     """
     message = await message_at(request)
     request.subject = f"{message.message_id} of {message.topic}"
     if not _may_resend(message):
         raise WrongInput("Messages of system topics cannot be sent again.")
-    sent = await request.admin.messages.resend(message)
+    if group := text_of(request.fields, "to"):
+        request.subject += f" to {group}"
+        note = await _consumed(request, message, group)
+        queue, offset = message.queue, message.queue_offset
+    else:
+        sent = await request.admin.messages.resend(message)
+        note = f"Sent again: this is the new message, {sent.message_id}."
+        queue, offset = sent.queue, sent.queue_offset
     return request.go(
         "/message",
-        f"Sent again: this is the new message, {sent.message_id}.",
+        note,
         topic=message.topic,
-        broker=sent.queue.broker_name,
-        queue=sent.queue.queue_id,
-        offset=sent.queue_offset,
+        broker=queue.broker_name,
+        queue=queue.queue_id,
+        offset=offset,
     )
+
+
+async def _consumed(request: PageRequest, message: StoredMessage, group: str) -> str:
+    """Let a member of a group consume a message now, and return a sentence that it has. Raises WrongInput if it has not."""
+    outcome = await request.admin.messages.consume(message, group)
+    if outcome is None:
+        raise WrongInput(f"The group {in_quotes(group, 100)} has no connected member.")
+    if outcome.result not in (DirectResult.SUCCESS, DirectResult.COMMIT):
+        raise WrongInput(
+            f"The member of group {in_quotes(group, 100)} did not consume it: {outcome.result}"
+            + (f", {outcome.remark}" if outcome.remark else "")
+        )
+    return f"A member of group {group} has consumed it, in {outcome.spent_ms} ms."
 
 
 PAGES = (
