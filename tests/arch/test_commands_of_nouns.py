@@ -24,7 +24,7 @@ class Faces(NamedTuple):
 
 TABLE = {
     "doctor": Faces("Admin.health.check", "/doctor"),
-    "cluster producers": Faces("Admin.groups.producers", None),
+    "cluster producers": Faces("Admin.groups.producers", "/producers"),
     "cluster replicas": Faces("Admin.brokers.copies", "/replicas"),
     "cluster list": Faces("Admin.brokers.list", "/brokers"),
     "cluster show": Faces("Admin.brokers.runtime", "/broker"),

@@ -4,6 +4,7 @@ import pytest
 
 from cometmq import Admin, PullConsumer
 from cometmq.admin import GroupConfig
+from cometmq.dashboard.cluster_clients import PRODUCER_GROUP
 from tests.dashboard.web import hidden, text_of
 from tests.dashboard.world import ORDERS
 
@@ -112,6 +113,23 @@ def test_a_message_is_sent_and_sent_once_more(admin, nameserver):
     assert "2 messages" in text_of(
         admin.get("/messages", by="key", topic="topic-000", key="by-hand-2")
     )
+
+
+def test_a_message_that_is_sent_again_leaves_the_producer_of_the_send_page_alone(
+    admin, cluster
+):
+    admin.post("/topic/send", name="topic-003", body="first", keys="alone")
+    (before,) = cluster.groups.producer_connections(PRODUCER_GROUP).values()
+    shown = text_of(admin.get("/producers", find=PRODUCER_GROUP.lower()))
+    assert f"{PRODUCER_GROUP} {before[0].client_id} {before[0].address} broker-a 20" in shown
+    assert "No producer matches" in text_of(admin.get("/producers", find="never-made"))
+    page = admin.get("/messages", by="key", topic="topic-003", key="alone").text
+    place = page[page.index('href="/message?') + len('href="/message?') :].partition('"')[0]
+    fields = dict(part.split("=") for part in place.replace("&amp;", "&").split("&"))
+    said = admin.post("/message/resend", **fields)
+    assert "Sent again: this is the new message" in text_of(said)
+    (after,) = cluster.groups.producer_connections(PRODUCER_GROUP).values()
+    assert [each.client_id for each in after] == [each.client_id for each in before]
 
 
 def test_bytes_are_sent_as_hexadecimal(admin):

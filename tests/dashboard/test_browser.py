@@ -30,6 +30,7 @@ PAGES = {
     "groups": "/groups",
     "group": f"/group?name={GROUP}",
     "group-new": "/groups/new",
+    "producers": "/producers",
     "reset": f"/group/preview?name={GROUP}&topic={ORDERS}&to=earliest",
     "messages": f"/messages?by=time&topic={ORDERS}",
     "hostile": f"/messages?by=time&topic={HOSTILE}",

@@ -64,6 +64,7 @@ def test_readers_see_what_is_switched_off(nameserver: str, reader: Visitor) -> N
         try:
             cases: tuple[tuple[str, dict[str, Any], str], ...] = (
                 ("/groups", {"find": "stopped"}, "stopped may not consume"),
+                ("/group", {"name": "stopped"}, "State may not consume"),
                 ("/group", {"name": "stopped"}, "may not consume at broker-a"),
                 ("/topics", {"find": "topic-007"}, "topic-007 read only"),
                 (

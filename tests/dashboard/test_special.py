@@ -1,16 +1,19 @@
 """Dead letters, what waits, and traces: looked at, replayed, saved."""
 
+import contextlib
 import json
 import re
 import time
+from functools import partial
 from html import unescape
 
 import pytest
 
-from cometmq import Admin
+from cometmq import Admin, PushConsumer, StoredMessage
 from tests.dashboard.special import FINE, GROUP, LETTERS, TOPIC
 from tests.dashboard.web import text_of, wait_for
-from tests.dashboard.world import SCRIPT
+from tests.dashboard.world import SCRIPT, place
+from tests.support.processes import wait_until
 
 
 def test_dead_letters_stand_under_their_group(admin, reader, special):
@@ -22,6 +25,9 @@ def test_dead_letters_stand_under_their_group(admin, reader, special):
     assert "<script>document" not in page.text
     assert "\u202e" not in page.text
     assert "pick01" not in page.text
+    assert f'href="/group?name={GROUP}"' in page.text
+    assert f'href="/topic?name={TOPIC}"' in page.text
+    assert f'href="/dead/group?name={GROUP}"' in reader.get("/group", name=GROUP).text
     assert reader.get("/dead/group", name="never-made").status_code == 404
 
 
@@ -44,6 +50,72 @@ def test_dead_letters_are_replayed_once(admin, nameserver, special):
         (first, *again) = asked.messages.by_key(TOPIC, "one")
         assert all(each.user_properties["a"] == "b" for each in (first, *again))
     assert f"of {GROUP} done" in text_of(admin.get("/audit"))
+
+
+def keep(messages: list[tuple[str, bytes]], each: StoredMessage) -> None:
+    messages.append((each.topic, bytes(each.body)))
+
+
+def test_a_dead_letter_goes_to_its_group_alone(admin, nameserver, special):
+    """Both groups of the topic consume; the letter comes to the one that failed, as a message of its topic."""
+    seen: dict[str, list[tuple[str, bytes]]] = {GROUP: [], FINE: []}
+    place = re.findall(
+        r'name="pick\d\d" value="([^"]+)"', admin.get("/dead/group", name=GROUP).text
+    )[0]
+    before = count(nameserver)
+    with contextlib.ExitStack() as stack:
+        for group, messages in seen.items():
+            consumer = PushConsumer(
+                nameserver,
+                group=group,
+                listener=partial(keep, messages),
+            )
+            consumer.subscribe(TOPIC)
+            stack.enter_context(consumer)
+        with Admin(nameserver) as asked:
+            # They first get what the other tests have replayed.
+            wait_until(
+                lambda: not any(any(asked.offsets.lag(each, TOPIC).values()) for each in seen),
+                seconds=40,
+                what="nothing that waits",
+            )
+        for messages in seen.values():
+            messages.clear()
+        fields = {"pick01": place, "only": "1", "again": "1"}
+        said = text_of(admin.post("/dead/replay", name=GROUP, **fields))
+        assert f"1 dead letter was sent again; only {GROUP} gets it." in said
+        wait_until(lambda: seen[GROUP], seconds=40, what="the letter")
+        assert count(nameserver) == before
+        time.sleep(1)
+        [(topic, body)] = seen[GROUP]
+        assert topic == TOPIC
+        assert body in LETTERS.values()
+        assert seen[FINE] == []
+
+
+def test_a_message_goes_to_a_member_of_one_group(admin, nameserver, special):
+    seen: list[bytes] = []
+    with Admin(nameserver) as asked:
+        message = asked.messages.by_key(TOPIC, "one")[0]
+    fields = {**place(message.queue, message.queue_offset), "to": FINE}
+    said = admin.post("/message/resend", **fields)
+    assert said.status_code == 400
+    assert f"The group '{FINE}' has no connected member." in text_of(said)
+    before = count(nameserver)
+    consumer = PushConsumer(
+        nameserver, group=FINE, listener=lambda each: seen.append(bytes(each.body))
+    )
+    consumer.subscribe(TOPIC)
+    with consumer:
+
+        def is_consumed() -> bool:
+            text = text_of(admin.post("/message/resend", **fields))
+            return f"A member of group {FINE} has consumed it, in " in text
+
+        wait_until(is_consumed, seconds=40, what="a member that consumes")
+    assert seen[-1] == b"one"
+    assert count(nameserver) == before
+    assert f"of {TOPIC} to {FINE} done" in text_of(admin.get("/audit"))
 
 
 def count(nameserver):

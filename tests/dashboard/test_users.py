@@ -3,8 +3,13 @@
 import asyncio
 import re
 from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import httpx
+import orjson
 import pytest
 
 from cometmq import (
@@ -16,6 +21,8 @@ from cometmq import (
     Producer,
     ProducerSettings,
 )
+from cometmq.admin import GroupConfig
+from cometmq.model.codes import RequestCode
 from cometmq.model.errors import BrokerRefused
 from tests.dashboard.conftest import auth_cluster
 from tests.dashboard.test_actions import seen_in
@@ -23,8 +30,11 @@ from tests.dashboard.test_browser import LOOKS, SCREENS, Watched, overflow
 from tests.dashboard.web import ADMIN, READER, READER_PASSWORD, Served, Visitor, text_of
 from tests.dashboard.world import RIGHT_TO_LEFT, SCRIPT
 from tests.support.auth_users import ROOT
+from tests.e2e.test_operators_acl import answered, policies_of
+from tests.e2e.test_operators_doctor import script
 from tests.support.chromium import chromium
 from tests.support.processes import wait_until
+from tests.support.scripted import Scripted
 
 SECRET = "secret-of-somebody"
 
@@ -249,6 +259,57 @@ def test_dead_letters_that_a_user_may_not_read_are_unknown_and_the_others_are_sh
     assert re.search(r" open 1 \d{4}-", said), said
     assert " secret unknown " in said
     assert "Incomplete: %DLQ%secret cannot be read: " in said
+
+
+def test_a_group_that_a_user_may_not_read_is_unknown_and_the_others_are_shown(
+    chief, trusted, users_nameserver
+):
+    with Admin(users_nameserver, settings=ClientSettings(credentials=ROOT)) as admin:
+        for group in ("open-group", "secret-group"):
+            admin.groups.create(GroupConfig(group))
+    create(chief, "auditor")
+    for resource, decision in {
+        "Topic:*": "Allow",
+        "Group:*": "Allow",
+        "Cluster:*": "Allow",
+        "Group:secret-group": "Deny",
+    }.items():
+        fields = {"resource": resource, "decision": decision, "do_Get": "1", "do_List": "1"}
+        assert chief.post("/user/policy", name="auditor", **fields).status_code == 200
+    visitor = Visitor(trusted).log_in("auditor", SECRET)
+    try:
+        page = visitor.get("/groups")
+        assert page.status_code == 200, text_of(page)
+        said = text_of(page)
+        assert " open-group no members " in said
+        assert " secret-group unknown unknown " in said
+        assert (
+            "Incomplete: broker-a does not show the members of group 'secret-group': " in said
+        )
+    finally:
+        visitor.close()
+
+
+async def test_a_malformed_policy_is_said_and_all_others_are_shown(tmp_path):
+    user = b'[{"username": "alice", "userType": "Normal", "userStatus": "enable"}]'
+    policies = orjson.loads(policies_of("alice", "Get")) + orjson.loads(
+        policies_of("bob", "Fly")
+    )
+    async with Scripted() as names, Scripted() as broker:
+        script(names, one=broker)
+        broker.scripts[RequestCode.AUTH_LIST_USER] = partial(answered, user)
+        broker.scripts[RequestCode.AUTH_LIST_ACL] = partial(answered, orjson.dumps(policies))
+        pages = await asyncio.to_thread(pages_of_users, tmp_path, names.address)
+    for page in pages:
+        assert page.status_code == 200
+        assert "one:0: the policies of user 'bob' are malformed: " in text_of(page)
+    assert "alice Normal enable 1 one:0" in text_of(pages[0])
+    assert "Topic:orders Allow Get" in text_of(pages[1])
+
+
+def pages_of_users(folder: Path, nameserver: str) -> list[httpx.Response]:
+    with Served(folder, nameserver) as served, closing(Visitor(served).log_in()) as visitor:
+        return [visitor.get("/users"), visitor.get("/user", name="alice")]
 
 
 async def change_user(nameserver: str, *, is_made: bool) -> None:

@@ -9,6 +9,7 @@ import unicodedata
 from markupsafe import Markup, escape
 
 from cometmq.model.text import time_text
+from cometmq.model.total import Total
 
 NAME_SHOWN_MAX = 300
 VALUE_SHOWN_MAX = 2000
@@ -90,6 +91,13 @@ def plainly(value: object, most: int = NAME_SHOWN_MAX) -> str:
 def number(value: float | None, digits: int = 0) -> str:
     """Format a number with thousands separators and `digits` decimals; None as a dash."""
     return _NONE if value is None else f"{value:,.{digits}f}"
+
+
+def sort_key(value: float | Total | None) -> str:
+    """Return the number by which browsers sort a table's cell with this value; empty if it is None or quite unknown."""
+    if isinstance(value, Total):
+        return str(value.known) if value.known or not value.unknown else ""
+    return "" if value is None else str(value)
 
 
 def size(value: float | None) -> str:

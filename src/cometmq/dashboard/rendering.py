@@ -18,6 +18,7 @@ ASSET_FILES = (
     "uplot.min.js",
     "uplot.min.css",
     "dashboard.js",
+    "tables.js",
     "dashboard.css",
     "comet.svg",
 )
@@ -55,6 +56,7 @@ def new_environment() -> Environment:
             "as_value": escaping.as_value,
             "plainly": escaping.plainly,
             "num": escaping.number,
+            "sort_key": escaping.sort_key,
             "size": escaping.size,
             "moment": escaping.moment,
             "instant": escaping.instant,

@@ -31,6 +31,7 @@ LAG_GROUPS_MAX = 200
 LAG_SECONDS = 15.0
 FINDINGS_SECONDS = 60.0
 FORGOTTEN_MS = 3600 * 1000
+HANGING = "progress"  # The doctor's check of groups whose members consume nothing.
 _PUT_TOTAL, _GET_TOTAL = "msgPutTotalTodayNow", "msgGetTotalTodayNow"
 
 
@@ -197,6 +198,18 @@ class Watcher:
         """Return two lists, times (s since 1970) and a group's lags; both empty unless among the 200 largest lags."""
         points = list(self._lag.get(group, ()))
         return [[ms / 1000 for ms, _ in points], [float(lag) for _, lag in points]]
+
+    def findings_about_group(self, group: str) -> list[Symptom]:
+        """Return what the doctor last found about the progress of a group and the queues that no member reads."""
+        checks = (HANGING, "group", "queues")
+        found = self.findings or ()
+        return [each for each in found if each.subject == group and each.check in checks]
+
+    def hanging_groups(self) -> dict[str, str]:
+        """Return the groups of which the doctor last found that their members consume nothing, with its words."""
+        return {
+            each.subject: each.text for each in self.findings or () if each.check == HANGING
+        }
 
     # --- polling
 

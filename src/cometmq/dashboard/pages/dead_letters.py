@@ -79,9 +79,9 @@ async def _replayed(
 
 
 async def replay(request: PageRequest) -> Response:
-    """Send the dead letters chosen in a form to their original topics; return a redirect to the group's dead letters.
+    """Send the dead letters chosen in a form to their original topics, or if `only` is ticked, to their group alone.
 
-    They also stay in the dead-letter topic. Raises WrongInput, and sends nothing, if none or over 20 are chosen, or any
+    Returns a redirect to the group's dead letters. They also stay in the dead-letter topic. Raises WrongInput, and sends nothing, if none or over 20 are chosen, or any
     has no original topic or was replayed before (unless `again` is ticked); also after sending, if not all succeeded.
     """
     group = needed(request.fields, "name", "group")
@@ -93,9 +93,9 @@ async def replay(request: PageRequest) -> Response:
         await message_in(request, *read_place(dead_letter_topic(group), each))
         for each in chosen
     ]
-    again = bool(request.fields.get("again"))
+    again, only = bool(request.fields.get("again")), bool(request.fields.get("only"))
     await _check(request, group, letters, again=again)
-    said = await request.admin.dead_letters.replay(group, letters, again=again)
+    said = await request.admin.dead_letters.replay(group, letters, again=again, only_group=only)
     for letter, why_not in zip(letters, said, strict=True):
         request.audit(REPLAY, f"{letter.message_id} of {group}", why_not or "done")
     if any(said):
@@ -103,8 +103,8 @@ async def replay(request: PageRequest) -> Response:
         raise WrongInput(f"{sent} of {len(said)} were sent, the others failed: {reasons}.")
     return request.go(
         "/dead/group",
-        f"{len(letters)} dead {plural(len(letters), 'letter was', 'letters were')} sent again; every group of the "
-        f"topic gets {plural(len(letters), 'it', 'them')}.",
+        f"{len(letters)} dead {plural(len(letters), 'letter was', 'letters were')} sent again; "
+        f"{f'only {group}' if only else 'every group of the topic'} gets {plural(len(letters), 'it', 'them')}.",
         name=group,
     )
 

@@ -51,7 +51,9 @@ async def show_groups(request: PageRequest) -> Response:
     groups.sort(key=lambda each: (_ORDERS[sort](each), each.name))
     missing = await request.admin.brokers.missing()
     absent = {
-        str(broker) for part in (missing, *(each.absent for each in groups)) for broker in part
+        str(part)
+        for parts in (missing, *((*each.absent, *each.unread) for each in groups))
+        for part in parts
     }
     part = table_page(groups, page_of(request.fields))
     return request.page(
@@ -62,6 +64,7 @@ async def show_groups(request: PageRequest) -> Response:
         find=find,
         is_all=is_all,
         sort=sort,
+        hanging=request.watcher.hanging_groups(),
         absent=sorted(absent),
     )
 
@@ -75,6 +78,8 @@ async def show_group(request: PageRequest) -> Response:
         section="groups",
         group=state,
         dead=await _dead_letters(request, state.name),
+        hanging=request.watcher.hanging_groups(),
+        findings=request.watcher.findings_about_group(state.name),
         config=next(iter(state.configs.values()), None),
         conflicts=await _conflicts(request, state.name),
         curve=request.watcher.lag_curve(state.name),
@@ -122,6 +127,25 @@ async def show_member(request: PageRequest) -> Response:
         group=group,
         client_id=client_id,
         state=state,
+    )
+
+
+async def show_producers(request: PageRequest) -> Response:
+    """Return an HTML page of up to 100 connected members of producer groups, sorted by group."""
+    find = text_of(request.fields, "find").lower()
+    producers = await request.admin.groups.producers()
+    found = [
+        each
+        for each in producers.found
+        if find in each.group.lower() or find in each.client.client_id.lower()
+    ]
+    return request.page(
+        "producers.html",
+        "Producers",
+        section="groups",
+        part=table_page(found, page_of(request.fields)),
+        find=find,
+        absent=[*map(str, producers.absent)],
     )
 
 
@@ -194,6 +218,7 @@ async def delete_group(request: PageRequest) -> Response:
 
 PAGES = (
     Page("/groups", show_groups),
+    Page("/producers", show_producers),
     Page("/groups/new", show_new_group),
     Page("/group", show_group),
     Page("/group/member", show_member),

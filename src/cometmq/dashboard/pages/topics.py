@@ -171,6 +171,7 @@ async def show_topic(request: PageRequest) -> Response:
         config=next(iter(configs.values()), None),
         seen=_fingerprint(configs),
         groups=groups,
+        hanging=request.watcher.hanging_groups(),
         most_groups=_GROUPS_MAX,
         perms=PERMS,
         is_ours=row.kind == TopicKind.MESSAGES,
