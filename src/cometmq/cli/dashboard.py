@@ -4,21 +4,23 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from cometmq.cli import complete, profile_files
 from cometmq.cli.options import NAMESERVER_DEFAULT, IgnoreFile, Nameserver
 from cometmq.cli.output import notes, print_table
 from cometmq.cli.running import until_stopped
 from cometmq.model.errors import SettingsError
 
 if TYPE_CHECKING:
-    from cometmq.dashboard import Dashboard, DashboardSettings, UserFile
+    from cometmq.dashboard import Dashboard, DashboardCluster, DashboardSettings, UserFile
     from cometmq.process.log_file import ProgramLog
 
 _log = logging.getLogger("cometmq.dashboard")
@@ -34,6 +36,14 @@ Data = Annotated[
         "--data",
         metavar="FOLDER",
         help="Folder for its users and its audit log; only its owner may read it.",
+    ),
+]
+Clusters = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PROFILE",
+        help="Show the cluster of this profile, whatever --nameserver says; may be repeated. See cometmq profile.",
+        autocompletion=complete.profiles,
     ),
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: a free port.")]
@@ -65,6 +75,27 @@ Proxies = Annotated[
         help="With --behind-proxy: address from which the proxy connects. Default: this machine.",
     ),
 ]
+UserHeader = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="Header in which the proxy of --proxy names the user whom it has logged in. Default: users log in here.",
+    ),
+]
+GroupsHeader = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="Header in which it lists the user's groups. Default: roles are those of the dashboard's users.",
+    ),
+]
+AdminGroups = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="GROUP",
+        help="Group of --groups-header whose users may make changes; may be repeated.",
+    ),
+]
 SampleSeconds = Annotated[
     float, typer.Option(min=0.1, max=3600, help="Seconds between two samples of the brokers.")
 ]
@@ -84,6 +115,7 @@ def run_dashboard(
     context: typer.Context,
     *,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
+    cluster: Clusters = None,
     port: Port = PORT,
     host: Host = "127.0.0.1",
     host_name: HostNames = None,
@@ -91,6 +123,9 @@ def run_dashboard(
     key: Key = None,
     behind_proxy: BehindProxy = False,
     proxy: Proxies = None,
+    user_header: UserHeader = "",
+    groups_header: GroupsHeader = "",
+    admin_group: AdminGroups = None,
     data: Data = FOLDER,
     jobs: JobFolders = None,
     sample_seconds: SampleSeconds = 5.0,
@@ -102,12 +137,8 @@ def run_dashboard(
     """
     if context.invoked_subcommand is not None:
         return
-    needs_extra()
-    from cometmq.dashboard import DashboardSettings
-    from cometmq.net.loop import run
-    from cometmq.process.log_file import ProgramLog
-
-    settings = DashboardSettings(
+    _run(
+        cluster or (),
         nameservers=nameserver,
         data_dir=data,
         host=host,
@@ -116,13 +147,48 @@ def run_dashboard(
         certificate=certificate,
         key=key,
         is_behind_proxy=behind_proxy,
-        proxies=tuple(proxy or ("127.0.0.1", "::1")),
+        proxies=tuple(proxy or ()),
+        user_header=user_header,
+        groups_header=groups_header,
+        admin_groups=tuple(admin_group or ()),
         job_folders=tuple(jobs or ()),
         sample_seconds=sample_seconds,
         ignore_file=ignore_file,
     )
+
+
+def _run(profiles: Sequence[str], **given: Any) -> None:
+    """Serve the dashboard with these `DashboardSettings`, and the clusters of these profiles, until it is stopped."""
+    needs_extra()
+    from cometmq.dashboard import DashboardSettings
+    from cometmq.net.loop import run
+    from cometmq.process.log_file import ProgramLog
+
+    settings = DashboardSettings(clusters=_clusters(profiles), **given)
     log = ProgramLog(os.environ)
     run(until_stopped(_serve(settings, log)))
+
+
+def _clusters(profiles: Sequence[str]) -> "tuple[DashboardCluster, ...]":
+    """Return the clusters of profiles; none of them gets keys or TLS settings of the environment."""
+    from cometmq import Credentials, TlsSettings
+    from cometmq.dashboard import DashboardCluster
+
+    found = []
+    for name in profiles:
+        values = profile_files.read(name)
+        tls = None
+        if values.get("tls") == "true":
+            ca, cert, key = map(values.get, ("caFile", "certFile", "keyFile"))
+            tls = TlsSettings(ca_file=ca, cert_file=cert, key_file=key)
+        credentials = None
+        if "accessKey" in values:
+            token = values.get("securityToken")
+            credentials = Credentials(values["accessKey"], values.get("secretKey", ""), token)
+        found.append(DashboardCluster(name, values.get("nameserver"), credentials, tls))
+    for variable in profile_files.VARIABLES.values() if found else ():
+        os.environ.pop(variable, None)
+    return tuple(found)
 
 
 async def _serve(settings: "DashboardSettings", log: "ProgramLog") -> None:
@@ -139,7 +205,7 @@ async def _serve(settings: "DashboardSettings", log: "ProgramLog") -> None:
     async with Dashboard(settings, loop_clock()) as served:
         _log.info(
             "the dashboard is at %s; nameserver %s; users and audit in %s",
-            served.url, settings.nameservers, settings.data_dir,
+            served.url, _nameservers(settings), settings.data_dir,
         )  # fmt: skip
         if log.is_json:
             if served.first_password is not None:
@@ -159,7 +225,7 @@ async def _serve(settings: "DashboardSettings", log: "ProgramLog") -> None:
 def _welcome(served: "Dashboard", settings: "DashboardSettings") -> None:
     where = Table.grid(padding=(0, 2))
     add_rows(where, served)
-    where.add_row("nameserver", Text(settings.nameservers or ""))
+    where.add_row("nameserver", Text(_nameservers(settings)))
     where.add_row("data", Text(str(settings.data_dir)))
     notes().print(
         Panel(
@@ -170,6 +236,11 @@ def _welcome(served: "Dashboard", settings: "DashboardSettings") -> None:
             border_style="dim",
         )
     )
+
+
+def _nameservers(settings: "DashboardSettings") -> str:
+    own = (f"{each.nameservers} ({each.name})" for each in settings.clusters)
+    return ", ".join(own) or settings.nameservers or ""
 
 
 def add_rows(where: Table, served: "Dashboard") -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.applications import Starlette
@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
@@ -21,7 +21,8 @@ from cometmq.dashboard.login import Authenticator
 from cometmq.dashboard.middleware import ALIVE_PATH, SecurityMiddleware
 from cometmq.dashboard.page_request import AppContext, CspReport, Page, PageRequest
 from cometmq.dashboard.pages import PAGES
-from cometmq.dashboard.rendering import STATIC_DIR, link, render
+from cometmq.dashboard.proxy_login import ProxyLogin, ProxyUser
+from cometmq.dashboard.rendering import STATIC_DIR
 from cometmq.dashboard.sessions import Session
 from cometmq.model.errors import (
     BrokerNotFound,
@@ -46,38 +47,56 @@ _CHECKED_MS = 2_000  # How often the cluster is asked whether it still accepts a
 _LOGGED_OUT = "You are logged out."
 
 
+def new_app(contexts: Sequence[AppContext]) -> ASGIApp:
+    """Return the application to run in an ASGI server: the pages of each cluster, with the security checks in front of them."""
+    clusters = [Application(each) for each in contexts]
+    routes: list[BaseRoute] = [
+        Route(ALIVE_PATH, _alive, methods=["GET"]),
+        Route("/csp-report", clusters[0].take_report, methods=["POST"]),
+        Mount("/static", StaticFiles(directory=STATIC_DIR)),
+    ]
+    for context, cluster in zip(contexts, clusters, strict=True):
+        routes.append(Mount(context.link(""), cluster.pages()))
+    if len(clusters) > 1:
+        first = contexts[0].link("/")
+        routes.append(Route("/{path:path}", lambda _request: RedirectResponse(first, 303)))
+    return SecurityMiddleware(Starlette(routes=routes), contexts[0].settings.allowed_hosts)
+
+
+async def _alive(_request: Request) -> Response:
+    return PlainTextResponse("ok: the dashboard runs\n")
+
+
 class Application:
-    """The ASGI application that answers the requests of browsers to the dashboard."""
+    """The ASGI application that answers the requests of browsers for the pages of one cluster."""
 
     def __init__(self, context: AppContext) -> None:
         self._context = context
-        self._authenticator = Authenticator(context.settings, context.users)
+        self._authenticator = Authenticator(context.clients, context.users)
+        self._proxy_login = ProxyLogin(context.settings, context.users)
 
-    def asgi(self) -> ASGIApp:
-        """Return the application to run in an ASGI server, with the security checks in front of it."""
+    def pages(self) -> ASGIApp:
+        """Return the application of the login and of all pages."""
         routes = [
-            Route(ALIVE_PATH, self._alive, methods=["GET"]),
             Route("/login", self._show_login, methods=["GET"]),
             Route("/login", self._log_in, methods=["POST"]),
             Route("/logout", self._log_out, methods=["POST"]),
-            Route("/csp-report", self._take_report, methods=["POST"]),
-            Mount("/static", StaticFiles(directory=STATIC_DIR)),
             *(self._route(page) for page in PAGES),
         ]
-        made = Starlette(
+        return Starlette(
             routes=routes,
-            exception_handlers={HTTPException: self._not_served, Exception: self._broken},
+            exception_handlers={
+                HTTPException: self._not_served,
+                FormRefused: self._not_let_in,
+                Exception: self._broken,
+            },
         )
-        return SecurityMiddleware(made, self._context.settings.allowed_hosts)
-
-    async def _alive(self, _request: Request) -> Response:
-        return PlainTextResponse("ok: the dashboard runs\n")
 
     # --- login and logout
 
     async def _show_login(self, request: Request) -> Response:
         if self._session_of(request) is not None:
-            return RedirectResponse("/", 303)
+            return RedirectResponse(self._context.link("/"), 303)
         said = _LOGGED_OUT if "out" in request.query_params else ""
         return self._login_page(request.query_params.get("next", ""), said=said)
 
@@ -97,7 +116,7 @@ class Application:
             "problem": problem,
             "name": name,
         }
-        return HTMLResponse(render(self._context.templates, "login.html", values), status)
+        return HTMLResponse(self._context.render("login.html", values), status)
 
     async def _log_in(self, request: Request) -> Response:
         fields = await _form(request)
@@ -121,7 +140,7 @@ class Application:
             return self._login_page(after, problem=text, name=name, status=403)
         self._context.attempts.succeeded(address, name)
         self._audit_login(name, address, "done")
-        answer = RedirectResponse(_own_path(after) or "/", 303)
+        answer = RedirectResponse(_own_path(after) or self._context.link("/"), 303)
         answer.set_cookie(
             COOKIE,
             token,
@@ -149,7 +168,9 @@ class Application:
         if found is None:
             return None
         credentials, role = found
-        return sessions.begin(name, role, now_ms, credentials=credentials)
+        return sessions.begin(
+            name, role, now_ms, credentials=credentials, cluster=self._context.cluster
+        )
 
     async def _log_out(self, request: Request) -> Response:
         session = self._session_of(request)
@@ -159,23 +180,36 @@ class Application:
                     FormRefused("This form belongs to another session; load the page again.")
                 )
             self._context.sessions.end(request.cookies.get(COOKIE, ""))
-        answer = RedirectResponse("/login?out=1", 303)
+        answer = RedirectResponse(self._context.link("/login", out=1), 303)
         answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
         return answer
 
     def _session_of(self, request: Request, *, is_person: bool = True) -> Session | None:
+        if (named := self._proxy_login.user(request.scope)) is not None:
+            return self._proxy_session(request, named, is_person=is_person)
         token = request.cookies.get(COOKIE, "")
         session = self._context.sessions.find(
             token, self._context.clock.now_ms(), is_person=is_person
         )
-        if session is None or session.is_of_cluster:
-            return session
+        if session is None:
+            return None
+        if session.is_of_cluster:
+            return session if session.cluster == self._context.cluster else None
         with contextlib.suppress(SettingsError):
             user = self._context.users.users().get(session.user)
             if user is not None and f"{user.role}{user.password}" == session.stamp:
                 return session
         self._context.sessions.end(token)
         return None
+
+    def _proxy_session(self, request: Request, named: ProxyUser, *, is_person: bool) -> Session:
+        now_ms = self._context.clock.now_ms()
+        session, is_new = self._context.sessions.of_proxy(*named, now_ms, is_person=is_person)
+        if is_new:
+            self._audit_login(
+                named.name, request.client.host if request.client else "?", "done"
+            )
+        return session
 
     async def _is_gone(self, session: Session, request: Request) -> bool:
         """Ask the cluster, at most every 2 s, if it refuses a cluster user; if so, end the session and return True."""
@@ -199,7 +233,7 @@ class Application:
         async def answer(request: Request) -> Response:
             session = self._session_of(request, is_person=not page.is_part)
             if session is None or await self._is_gone(session, request):
-                return _to_login(request, page)
+                return self._to_login(request, page)
             fields = await _form(request) if page.does else dict(request.query_params)
             context = self._context
             page_request = PageRequest(
@@ -239,7 +273,7 @@ class Application:
             )
         if not session.take_form(fields.get("once", "")[:64]):
             session.note("This form was sent before; it was not applied again.", is_well=False)
-            return RedirectResponse(_back(page_request), 303)
+            return RedirectResponse(self._back(page_request), 303)
         try:
             answer = await page.show(page_request)
         except CometError as error:
@@ -280,7 +314,7 @@ class Application:
                 "problem.html", _heading(error), text=_sentence(error), section=""
             )
         values = {"title": _heading(error), "text": _sentence(error)}
-        return HTMLResponse(render(self._context.templates, "bare.html", values), status)
+        return HTMLResponse(self._context.render("bare.html", values), status)
 
     async def _not_served(self, request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
@@ -289,11 +323,18 @@ class Application:
             if status == 404
             else "This page does not support that request method."
         )
-        session = self._session_of(request)
+        try:
+            session = self._session_of(request)
+        except FormRefused as refused:
+            return self._problem(refused)
         if session is None and status == 404:
-            return RedirectResponse("/login", 303)
+            return RedirectResponse(self._context.link("/login"), 303)
         values = {"title": "Page not found", "text": text}
-        return HTMLResponse(render(self._context.templates, "bare.html", values), status)
+        return HTMLResponse(self._context.render("bare.html", values), status)
+
+    async def _not_let_in(self, _request: Request, error: Exception) -> Response:
+        assert isinstance(error, FormRefused)
+        return self._problem(error)
 
     async def _broken(self, _request: Request, error: Exception) -> Response:
         """Return an error page, without a traceback, for a request that failed by an unexpected exception."""
@@ -301,11 +342,11 @@ class Application:
             "title": "Internal error",
             "text": f"The page could not be created ({type(error).__name__}). The log of the dashboard has the details; please report them as an issue.",
         }
-        return HTMLResponse(render(self._context.templates, "bare.html", values), 500)
+        return HTMLResponse(self._context.render("bare.html", values), 500)
 
     # --- the rest
 
-    async def _take_report(self, request: Request) -> Response:
+    async def take_report(self, request: Request) -> Response:
         """Log a browser's report, usually of a CSP violation, and keep it for the audit page, up to a limit."""
         text = (await request.body())[:4000].decode("utf-8", "replace")
         address = request.client.host if request.client else "?"
@@ -320,20 +361,20 @@ class Application:
             )
         return Response(status_code=204)
 
+    def _to_login(self, request: Request, page: Page) -> Response:
+        link, start = self._context.link, self._context.link("/")
+        after = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        if page.is_part:
+            # Redirect the whole page to the login, not the part; after the login the browser returns to the page with the part.
+            after = _path_of(request.headers.get("hx-current-url", start))
+            return Response("", 401, {"HX-Redirect": link("/login", next=after)})
+        return RedirectResponse(
+            link("/login", next="" if page.does or after == start else after), 303
+        )
 
-def _to_login(request: Request, page: Page) -> Response:
-    after = link(request.url.path) + (f"?{request.url.query}" if request.url.query else "")
-    if page.is_part:
-        # Redirect the whole page to the login, not the part; after the login the browser returns to the page with the part.
-        after = _path_of(request.headers.get("hx-current-url", "/"))
-        return Response("", 401, {"HX-Redirect": link("/login", next=after)})
-    return RedirectResponse(
-        link("/login", next="" if page.does or after == "/" else after), 303
-    )
-
-
-def _back(page_request: PageRequest) -> str:
-    return _own_path(_path_of(page_request.http.headers.get("referer", "/"))) or "/"
+    def _back(self, page_request: PageRequest) -> str:
+        start = self._context.link("/")
+        return _own_path(_path_of(page_request.http.headers.get("referer", start))) or start
 
 
 def _path_of(url: str) -> str:
@@ -348,7 +389,8 @@ def _own_path(path: str) -> str:
     """Return a path if a redirect to it is safe and stays on this site; empty if not, for the login, or if too long."""
     is_own = (
         path.startswith("/")
-        and not path.startswith(("//", "/\\", "/login"))
+        and not path.startswith(("//", "/\\"))
+        and not path.partition("?")[0].endswith("/login")
         and path.isprintable()
         and "\\" not in path
     )

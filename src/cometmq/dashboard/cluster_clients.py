@@ -14,6 +14,7 @@ from cometmq import (
     Message,
     ProducerSettings,
     SendResult,
+    TlsSettings,
 )
 from cometmq.connect import ClientInstance
 from cometmq.model.names import TOOLS_GROUP
@@ -27,11 +28,16 @@ BODY_SIZE_MAX = 16 << 20
 class ClusterClient:
     """Admin, pull consumer and producer that share one client instance.
 
-    The credentials sign its requests; with None, any credentials of the environment do.
+    The credentials sign its requests; with None, any credentials of the environment do. So it is with `tls`.
     """
 
-    def __init__(self, nameservers: str | None, credentials: Credentials | None) -> None:
-        settings = ClientSettings(credentials=credentials, connect_timeout_ms=2000)
+    def __init__(
+        self,
+        nameservers: str | None,
+        credentials: Credentials | None,
+        tls: TlsSettings | None,
+    ) -> None:
+        settings = ClientSettings(credentials=credentials, tls=tls, connect_timeout_ms=2000)
         self.instance = ClientInstance(nameservers, settings)
         self.admin = AsyncAdmin(instance=self.instance)
         self.puller = AsyncPullConsumer(
@@ -70,12 +76,18 @@ class ClusterClient:
 class ClusterClients:
     """The cluster clients of the dashboard itself and, made on demand, of cluster users.
 
-    `credentials` sign the dashboard's own requests; with None, any credentials of the environment do.
+    `credentials` sign the dashboard's own requests; with None, any credentials of the environment do. So it is with `tls`.
     """
 
-    def __init__(self, nameservers: str | None, credentials: Credentials | None) -> None:
+    def __init__(
+        self,
+        nameservers: str | None,
+        credentials: Credentials | None,
+        tls: TlsSettings | None,
+    ) -> None:
         self._nameservers = nameservers
-        self.own = ClusterClient(nameservers, credentials)
+        self._tls = tls
+        self.own = self.new(credentials)
         self._of_users: dict[Credentials, ClusterClient] = {}
 
     async def __aenter__(self) -> Self:
@@ -86,13 +98,17 @@ class ClusterClients:
         await self.keep_only(lambda _credentials: False)
         await self.own.close()
 
+    def new(self, credentials: Credentials | None) -> ClusterClient:
+        """Return clients that sign with the credentials, which the caller starts and closes."""
+        return ClusterClient(self._nameservers, credentials, self._tls)
+
     async def of(self, credentials: Credentials | None) -> ClusterClient:
         """Return the clients that sign with the credentials, starting them if needed; for None, the dashboard's own."""
         if credentials is None:
             return self.own
         found = self._of_users.get(credentials)
         if found is None:
-            found = self._of_users[credentials] = ClusterClient(self._nameservers, credentials)
+            found = self._of_users[credentials] = self.new(credentials)
             await found.start()
         return found
 

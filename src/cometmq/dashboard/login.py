@@ -4,9 +4,8 @@ import asyncio
 import logging
 
 from cometmq import AsyncAdmin, Credentials
-from cometmq.dashboard.cluster_clients import ClusterClient
+from cometmq.dashboard.cluster_clients import ClusterClient, ClusterClients
 from cometmq.dashboard.passwords import DashboardUser, Role, UserFile
-from cometmq.dashboard.settings import DashboardSettings
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError, NetError
 from cometmq.model.text import printable
@@ -23,8 +22,8 @@ _NOBODY = Credentials("-", "-")
 class Authenticator:
     """Checks names and passwords of the dashboard's own users and those of the cluster."""
 
-    def __init__(self, settings: DashboardSettings, users: UserFile) -> None:
-        self._settings = settings
+    def __init__(self, clients: ClusterClients, users: UserFile) -> None:
+        self._clients = clients
         self._users = users
         self._checks = asyncio.Semaphore(_CHECKS_AT_ONCE)
 
@@ -62,7 +61,7 @@ class Authenticator:
 
     async def _is_refused(self, credentials: Credentials) -> bool:
         """Return whether the cluster refuses statistics to credentials. Raises CometError if that cannot be checked."""
-        cluster = ClusterClient(self._settings.nameservers, credentials)
+        cluster = self._clients.new(credentials)
         await cluster.start()
         try:
             return await _refuses(cluster.admin)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from secrets import token_urlsafe
 from typing import NamedTuple
 
@@ -36,8 +36,13 @@ class CspReport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """The objects that all pages of a dashboard share, such as settings, clients and sessions."""
+    """The objects that all pages of a cluster share, such as settings, clients and sessions.
 
+    Attributes:
+        cluster: Name of the cluster; empty if the dashboard shows only one.
+    """
+
+    cluster: str
     settings: DashboardSettings
     clock: Clock
     clients: ClusterClients
@@ -47,10 +52,22 @@ class AppContext:
     attempts: LoginAttempts
     audit: Audit
     templates: Environment
-    csp_reports: list[CspReport] = field(default_factory=list)
+    csp_reports: list[CspReport]
+
+    def link(self, path: str, **fields: object) -> str:
+        """Return the address of a page of this cluster, with the query fields that are not empty."""
+        return address_of(f"/cluster/{self.cluster}{path}" if self.cluster else path, **fields)
+
+    def render(self, template: str, values: Mapping[str, object]) -> str:
+        """Render a template with these values and with what all pages of the cluster have in common."""
+        names = [each.name for each in self.settings.clusters]
+        common = {"link": self.link, "cluster": self.cluster, "clusters": names}
+        return render(self.templates, template, {**common, **values})
 
     def log_action(self, action: AuditEntry) -> None:
         """Write an action to the audit log and the audit file; if the file cannot be written, only log an error."""
+        if self.cluster:
+            action = action._replace(subject=f"{self.cluster}: {action.subject}")
         outcome, reason = "done", ""
         if action.outcome != "done":
             outcome, reason = "failed", cut(action.outcome, WHAT_MAX)
@@ -106,8 +123,7 @@ class PageRequest:
 
     def page(self, template: str, title: str, **values: object) -> Response:
         """Render a template as an HTML response: a page, which shows and clears the session's notes, or part of one."""
-        text = render(
-            self.context.templates,
+        text = self.context.render(
             template,
             {
                 "title": title,
@@ -135,7 +151,7 @@ class PageRequest:
         """Return a redirect to a page of the dashboard; the session's next full page shows `note` unless it is empty."""
         if note:
             self.session.note(note)
-        return RedirectResponse(address_of(path, **fields), 303)
+        return RedirectResponse(self.context.link(path, **fields), 303)
 
 
 Show = Callable[[PageRequest], Awaitable[Response]]

@@ -64,7 +64,7 @@ def new_environment() -> Environment:
             "json": _as_json,
         }
     )
-    made.globals.update({"link": link, "asset": _asset})
+    made.globals["asset"] = _asset
     return made
 
 

@@ -16,7 +16,7 @@ from typing import Self, cast
 
 import uvicorn
 
-from cometmq.dashboard.app import Application
+from cometmq.dashboard.app import new_app
 from cometmq.dashboard.audit import Audit
 from cometmq.dashboard.cluster_clients import ClusterClients
 from cometmq.dashboard.connections import (
@@ -28,9 +28,10 @@ from cometmq.dashboard.connections import (
 from cometmq.dashboard.login_attempts import LoginAttempts
 from cometmq.dashboard.page_request import AppContext
 from cometmq.dashboard.passwords import FIRST_USER, UserFile
+from cometmq.dashboard.proxy_login import behind_proxy
 from cometmq.dashboard.rendering import new_environment
 from cometmq.dashboard.sessions import Sessions
-from cometmq.dashboard.settings import DashboardSettings
+from cometmq.dashboard.settings import DashboardCluster, DashboardSettings
 from cometmq.dashboard.watcher import Watcher
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError, SettingsError
@@ -57,18 +58,25 @@ class Dashboard:
         self.url = ""
         self.first_password: str | None = None
         self._settings = settings
-        clients = ClusterClients(settings.nameservers, settings.credentials)
-        self._context = AppContext(
+        clusters = settings.clusters or (
+            DashboardCluster("", settings.nameservers, settings.credentials),
+        )
+        shared = partial(
+            AppContext,
             settings=settings,
             clock=clock,
-            clients=clients,
-            watcher=Watcher(clients.own, clock, settings),
             sessions=Sessions(),
             users=UserFile(settings.data_dir),
             attempts=LoginAttempts(),
             audit=Audit(settings.data_dir),
             templates=new_environment(),
+            csp_reports=[],
         )
+        self._contexts: list[AppContext] = []
+        for each in clusters:
+            clients = ClusterClients(each.nameservers, each.credentials, each.tls)
+            watcher = Watcher(clients.own, clock, settings)
+            self._contexts.append(shared(cluster=each.name, clients=clients, watcher=watcher))
         self._http: _Http | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = contextlib.AsyncExitStack()
@@ -84,11 +92,13 @@ class Dashboard:
         listener = _bound(self._settings.host, self._settings.port)
         self._stack.callback(listener.close)
         try:
-            self.first_password = await asyncio.to_thread(self._context.users.make_first)
-            self._context.audit.open()
-            await self._stack.enter_async_context(self._context.clients)
-            await self._context.watcher.start()
-            self._stack.push_async_callback(self._context.watcher.close)
+            first = self._contexts[0]
+            self.first_password = await asyncio.to_thread(first.users.make_first)
+            first.audit.open()
+            for each in self._contexts:
+                await self._stack.enter_async_context(each.clients)
+                await each.watcher.start()
+                self._stack.push_async_callback(each.watcher.close)
             await self._serve(listener)
         except BaseException:
             await self._stack.aclose()
@@ -99,20 +109,17 @@ class Dashboard:
 
     async def _serve(self, listener: socket.socket) -> None:
         settings = self._settings
-        proxies = settings.proxies if settings.is_behind_proxy else ()
-        places = ConnectionPlaces(proxies)
+        places = ConnectionPlaces(settings.trusted_proxies)
         context = _certificate(settings)
         config = uvicorn.Config(
-            Application(self._context).asgi(),
+            behind_proxy(new_app(self._contexts), settings.trusted_proxies),
             http=cast("type[asyncio.Protocol]", partial(PageProtocol, places)),
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
-            # Otherwise anybody's header could set the address by which logins are counted and that the audit shows.
-            proxy_headers=settings.is_behind_proxy,
-            forwarded_allow_ips=list(proxies),
+            proxy_headers=False,  # `behind_proxy` reads them.
             timeout_keep_alive=30,
             timeout_graceful_shutdown=2,
         )
@@ -132,8 +139,9 @@ class Dashboard:
         """Repeatedly, with pauses of 30 s, forget expired sessions and close the clients of cluster users without a session."""
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
-            self._context.sessions.drop_ended(self._context.clock.now_ms())
-            await self._context.clients.keep_only(self._context.sessions.has_credentials)
+            for each in self._contexts:
+                each.sessions.drop_ended(each.clock.now_ms())
+                await each.clients.keep_only(each.sessions.has_credentials)
 
     async def close(self) -> None:
         """Stop listening and polling, and close the connections to browsers and to the cluster."""

@@ -31,9 +31,11 @@ class Session:
         csrf: Token that the forms of this session must contain.
         stamp: Role and password hash, at login, of a user of the dashboard's own; empty for a cluster user.
         credentials: Sign the requests of a cluster user; None for a user of the dashboard's own.
+        cluster: Name of the cluster of a cluster user; empty for others, and if the dashboard shows only one.
         begun_ms: Time of the login, ms since 1970.
         seen_ms: Time of the login or the last request for a page that was no automatic refresh, ms since 1970.
         checked_ms: Time of the login or the last check that the cluster accepts a cluster user, ms since 1970.
+        is_of_proxy: Whether a proxy in front has logged in the user, so that no browser has a token.
         notes: Notes for the next page: (whether it is a success, text).
     """
 
@@ -45,6 +47,8 @@ class Session:
     begun_ms: int
     seen_ms: int
     checked_ms: int = 0
+    is_of_proxy: bool = False
+    cluster: str = ""
     notes: list[tuple[bool, str]] = field(default_factory=list)
     _sent: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
@@ -87,6 +91,8 @@ class Sessions:
 
     def __init__(self) -> None:
         self._by_hash: OrderedDict[bytes, Session] = OrderedDict()
+        # No browser can guess the tokens of users whom a proxy logs in.
+        self._secret = secrets.token_urlsafe(32)
 
     def __len__(self) -> int:
         """Return the number of sessions, including expired ones that were not dropped yet."""
@@ -100,11 +106,21 @@ class Sessions:
         *,
         stamp: str = "",
         credentials: Credentials | None = None,
+        cluster: str = "",
+        token: str | None = None,
     ) -> str:
         """Begin a session and return its token, for the browser; beyond 50 of a user or 1,000 end those unused for longest."""
-        token = secrets.token_urlsafe(32)
+        token = token or secrets.token_urlsafe(32)
         self._by_hash[_hashed(token)] = Session(
-            user, role, secrets.token_urlsafe(32), stamp, credentials, now_ms, now_ms, now_ms
+            user,
+            role,
+            secrets.token_urlsafe(32),
+            stamp,
+            credentials,
+            now_ms,
+            now_ms,
+            now_ms,
+            cluster=cluster,
         )
         own = [key for key, each in self._by_hash.items() if each.user == user]
         for key in own[:-SESSIONS_OF_USER_MAX]:
@@ -127,6 +143,18 @@ class Sessions:
             session.seen_ms = now_ms
             self._by_hash.move_to_end(key)
         return session
+
+    def of_proxy(
+        self, user: str, role: Role, now_ms: int, *, is_person: bool = True
+    ) -> tuple[Session, bool]:
+        """Return the session of a user whom a proxy has logged in, in all browsers, and whether it begins now."""
+        token = f"{self._secret} {role} {user}"
+        if (known := self.find(token, now_ms, is_person=is_person)) is not None:
+            return known, False
+        self.begin(user, role, now_ms, token=token)
+        session = self._by_hash[_hashed(token)]
+        session.is_of_proxy = True
+        return session, True
 
     def end(self, token: str) -> None:
         """End the session with this token of a browser, if there is one."""

@@ -56,6 +56,20 @@ def test_a_session_ends_with_its_time(looks, is_person, is_there):
         assert all_of_them.find(token, 0) is None
 
 
+def test_the_session_of_a_proxys_user_is_one_of_the_same_role_and_has_no_token_to_guess():
+    all_of_them = Sessions()
+    session, is_new = all_of_them.of_proxy("a", Role.READER, 0)
+    assert (is_new, session.is_of_proxy, session.is_admin) == (True, True, False)
+    assert all_of_them.of_proxy("a", Role.READER, HOUR) == (session, False)
+    admin, is_new = all_of_them.of_proxy("a", Role.ADMIN, HOUR)
+    assert (is_new, admin.is_admin) == (True, True)
+    assert not admin.has_token(session.csrf)
+    assert all_of_them.of_proxy("a", Role.READER, 4 * HOUR)[1], "it was not used for too long"
+    for guessed in ("a", " reader a", "None reader a", "reader a"):
+        assert all_of_them.find(guessed, HOUR) is None
+    assert not all_of_them.of_proxy("admin a", Role.READER, HOUR)[0].is_admin
+
+
 def test_sessions_are_bounded_in_all_and_of_a_user():
     all_of_them = Sessions()
     own = [
