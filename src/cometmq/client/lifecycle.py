@@ -18,6 +18,7 @@ from cometmq.model.errors import ClientClosed
 from cometmq.model.names import check_group
 from cometmq.model.namespace import namespace_of
 from cometmq.model.text import in_quotes
+from cometmq.net.loop import check_threads
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +87,9 @@ class AsyncClient:
 
         Raises:
             ClientClosed: The client has run before and was closed, or it was started on another event loop.
+            SettingsError: gevent or eventlet has replaced threads.
         """
+        check_threads()
         self._check_loop()
         async with self._changing:
             if self._state is not ClientState.MADE:

@@ -34,7 +34,7 @@ from cometmq.model.text import plural
 from cometmq.nameserver.server import NameServer
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import answer_to_error
-from cometmq.net.loop import loop_clock
+from cometmq.net.loop import check_threads, loop_clock
 from cometmq.net.turn import COUNT_MAX, SIZE_MAX
 from cometmq.proxy.start import start_proxy
 from cometmq.store.appender import PutResult
@@ -217,9 +217,10 @@ class AsyncEmbedded:
             NetError: A port cannot be opened, for example because it is in use.
             StoreError, CodecError: The files cannot be used, for example because another broker has them open.
             OSError: The directory or a file cannot be created or read.
-            SettingsError: A setting, or a file that it names, cannot be used.
+            SettingsError: A setting, or a file that it names, cannot be used; or gevent or eventlet has replaced threads.
         """
         assert not self._running, "it is running already"
+        check_threads()
         try:
             self._make_folder()
             await self._start_nameserver()

@@ -7,10 +7,12 @@ time, network and random numbers. Code must therefore get them from this module 
 import asyncio
 import random
 import secrets
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from cometmq.model.clock import Clock
+from cometmq.model.errors import SettingsError
 from cometmq.net.clock import SystemClock
 from cometmq.net.network import Network
 from cometmq.net.tcp_network import TcpNetwork
@@ -104,6 +106,25 @@ async def beat_wait(event: asyncio.Event, seconds: float) -> bool:
 def may_have_threads() -> bool:
     """Return whether threads may be started: False on a running virtual loop, which cannot wait for them."""
     return _virtual_loop() is None
+
+
+def check_threads() -> None:
+    """Raise SettingsError if gevent or eventlet has replaced threads or their queues; do nothing on a running virtual loop.
+
+    Threads are then greenlets, which never get a turn beside an event loop: whoever waits for one would wait forever.
+    """
+    if not may_have_threads():
+        return
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    if gevent is not None and any(map(gevent.is_module_patched, ("threading", "queue"))):
+        library, patch = "gevent", "gevent.monkey.patch_all(thread=False, queue=False)"
+    elif eventlet is not None and eventlet.is_monkey_patched("thread"):
+        library, patch = "eventlet", "eventlet.monkey_patch(thread=False)"
+    else:
+        return
+    raise SettingsError(
+        f"CometMQ needs real threads, and {library} has replaced them; call {patch}, or use a worker with threads"
+    )
 
 
 def _virtual_loop() -> VirtualLoop | None:

@@ -5,19 +5,17 @@ import contextvars
 import gc
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cometmq.client.sync import portal as portals
-from cometmq.client.sync.portal import Handoff, Portal, portal
+from cometmq.client.sync.portal import Handoff, portal
 from cometmq.connect import PullStatus, RawPull
-from cometmq.model.errors import ClientClosed, CometError, NetError, SettingsError
+from cometmq.model.errors import ClientClosed, CometError, NetError
 
 
 async def double(value: int) -> int:
@@ -233,20 +231,6 @@ async def test_a_call_that_is_cut_off_before_its_first_step_leaves_no_coroutine_
     assert isinstance(call.error, asyncio.CancelledError)
     gc.collect()
     assert [str(each.message) for each in recwarn] == []
-
-
-@pytest.mark.parametrize(
-    ("module", "question"),
-    [("gevent.monkey", "is_module_patched"), ("eventlet.patcher", "is_monkey_patched")],
-)
-def test_greenlets_in_the_place_of_threads_are_refused_at_once(monkeypatch, module, question):
-    """The loop would never get a turn beside its caller: the first start would hang for ever."""
-    patched = SimpleNamespace(**{question: lambda name: name in ("threading", "thread")})
-    monkeypatch.setitem(sys.modules, module, patched)
-    with pytest.raises(
-        SettingsError, match=rf"a real thread, and {module.partition('.')[0]} has replaced"
-    ):
-        Portal()
 
 
 class Source:

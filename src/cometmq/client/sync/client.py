@@ -19,7 +19,7 @@ class BlockingClient(Generic[Client]):
         client: The asyncio client that does the work.
 
     Raises:
-        SettingsError: gevent or eventlet has replaced `threading`.
+        SettingsError: gevent or eventlet has replaced threads.
     """
 
     def __init__(self, client: Client) -> None:

@@ -10,7 +10,6 @@ import atexit
 import concurrent.futures
 import logging
 import os
-import sys
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
@@ -21,8 +20,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 from cometmq.client.argument_checks import explain
 from cometmq.client.results import RawPull
 from cometmq.client.stop_signals import stop_signals
-from cometmq.model.errors import ClientClosed, CometError, SettingsError
-from cometmq.net.loop import new_loop
+from cometmq.model.errors import ClientClosed, CometError
+from cometmq.net.loop import check_threads, new_loop
 
 _log = logging.getLogger(__name__)
 
@@ -180,9 +179,9 @@ class Portal:
         """Start the thread.
 
         Raises:
-            SettingsError: gevent or eventlet has replaced `threading`, so that no thread can be started.
+            SettingsError: gevent or eventlet has replaced threads.
         """
-        _check_real_threads()
+        check_threads()
         self.is_lost = False
         self._is_stopped = False
         self._started: deque[Callable[[], None]] = deque()
@@ -367,21 +366,6 @@ class Portal:
 def portal() -> Portal:
     """Return the portal of this process; the first call creates it."""
     return Portal()
-
-
-def _check_real_threads() -> None:
-    """Raise an error if threads are greenlets: the loop would block its callers forever."""
-    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
-    if gevent is not None and gevent.is_module_patched("threading"):
-        raise SettingsError(
-            "blocking clients need a real thread, and gevent has replaced `threading`; "
-            "call gevent.monkey.patch_all(thread=False), or use a worker with threads"
-        )
-    if eventlet is not None and eventlet.is_monkey_patched("thread"):
-        raise SettingsError(
-            "blocking clients need a real thread, and eventlet has replaced `threading`; "
-            "call eventlet.monkey_patch(thread=False), or use a worker with threads"
-        )
 
 
 def _after_fork(call: Callable[[], None]) -> None:
