@@ -3,7 +3,11 @@
 import ast
 import re
 import shlex
+import sys
+import tomllib
+from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,9 @@ from cometmq.embedded import Embedded
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
-BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(
+    r"^```(?P<language>\w+)(?: title=\"[^\"]+\")?\n(?P<code>.*?)^```", re.DOTALL | re.MULTILINE
+)
 QUOTED_FILE = re.compile(r"`(?P<path>[\w/.-]+\.(?:py|pyx|md|toml|conf))`")
 PACKAGES = sorted(path.name for path in (ROOT / "src" / "cometmq").iterdir() if path.is_dir())
 # `broker/parts`, and the modules of the drawing: a file or a folder below src/cometmq.
@@ -128,6 +134,72 @@ def test_code_is_python(page: Path) -> None:
         # A block that begins with a dot goes on a call of the block before it.
         whole = f"(reader\n{code})" if code.startswith(".") else code
         compile(whole, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+INSTALL = re.compile(r"pip install (?P<words>[^`\n]+)")
+# What of ours needs an extra, by module or name, and a package that only this extra brings.
+OF_EXTRAS = {
+    "cometmq.spark": "pyspark",
+    "cometmq.offline": "pyarrow",
+    "delta_sink": "deltalake",
+    "read_delta": "deltalake",
+}
+
+
+def package_of(requirement: str) -> str:
+    """The name of the package that is required."""
+    found = re.match(r"[\w.-]+", requirement)
+    assert found, requirement
+    return re.sub(r"[-_.]+", "-", found[0].lower())
+
+
+@cache
+def packages_of_extras() -> dict[str, set[str]]:
+    """The packages that CometMQ installs, under "" without an extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lists = {"": project["dependencies"], **project["optional-dependencies"]}
+    return {extra: {*map(package_of, each)} for extra, each in lists.items()}
+
+
+def installed_by(page: Path) -> set[str]:
+    """The packages that a page says to install."""
+    found = set(packages_of_extras()[""])
+    for match in INSTALL.finditer(page.read_text()):
+        for word in shlex.split(match["words"], comments=True):
+            extras = re.search(r"\[([\w,]+)\]", word)
+            names = extras[1].split(",") if extras else []
+            found.update(*(packages_of_extras()[extra] for extra in names))
+            if not extras and re.match(r"\w", word):
+                found.add(package_of(word))
+    return found
+
+
+def needed_by(code: str) -> Iterator[str]:
+    """The packages that a block of Python needs."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            named = [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            named = [node.module or "", *(each.name for each in node.names)]
+        else:
+            continue
+        yield from (OF_EXTRAS[name] for name in named if name in OF_EXTRAS)
+        module = named[0].partition(".")[0]
+        if module != "cometmq" and module not in sys.stdlib_module_names:
+            yield package_of(packages_distributions()[module][0])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_says_how_to_install_what_its_code_imports(page: Path) -> None:
+    """Beside what the first page says."""
+    installed = installed_by(PAGES[0]) | installed_by(page)
+    needed = {
+        each
+        for code in blocks(page, "python")
+        if not code.startswith(".")
+        for each in needed_by(code)
+    }
+    assert needed <= installed
 
 
 @pytest.mark.parametrize(
