@@ -18,6 +18,9 @@ from cometmq.model.text import as_given
 
 Header = TypeVar("Header")
 
+# Booleans in any case. C++ clients write 1 and 0; Java reads both as false, and so stores their batches as one message.
+TRUE, _FALSE = frozenset(("true", "1")), frozenset(("false", "0"))
+
 
 class _Field(NamedTuple):
     attribute: str
@@ -128,9 +131,9 @@ def _read_int(text: str | int) -> int:
 
 def _read_bool(text: object) -> bool:
     lowered = str(text).lower()
-    if lowered not in ("true", "false"):
+    if lowered not in TRUE and lowered not in _FALSE:
         raise ValueError("neither true nor false")
-    return lowered == "true"
+    return lowered in TRUE
 
 
 def _write_bool(value: object) -> str:

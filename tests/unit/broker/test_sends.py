@@ -372,7 +372,7 @@ async def test_a_broker_without_a_compiler_has_no_fast_path_that_costs_more_than
     assert (intake is not None) == (KERNEL == "fast")
 
 
-@pytest.mark.parametrize("said", ["true", "TRUE", True])
+@pytest.mark.parametrize("said", ["true", "TRUE", True, "1"])
 def test_a_large_batch_is_stored_in_pieces_however_its_header_says_that_it_is_one(said):
     body = encode_item(0, b"", b"") * (PIECE_COUNT_MAX + 1)
     for code, name in ((310, "m"), (10, "batch")):

@@ -3,6 +3,7 @@
 Source: HeartbeatData, ProducerData, ConsumerData, SubscriptionData and CheckClientRequestBody of RocketMQ 5.3.3.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from cometmq.codec import fastjson
@@ -105,13 +106,35 @@ def _subscriptions_json(subscriptions: tuple[Subscription, ...]) -> list[dict[st
     return list(map(subscription_json, subscriptions))
 
 
+def _name_among(*names: str) -> Callable[[JsonObject, str, str], str]:
+    """Return a reader of an enum: C++ clients write the place of a name instead of the name, which fastjson takes, too."""
+
+    def read(part: JsonObject, key: str, default: str) -> str:
+        place = part.raw().get(key)
+        if type(place) is int and 0 <= place < len(names):
+            return names[place]
+        return part.text(key, default)
+
+    return read
+
+
+_PLACE = _name_among(
+    FROM_LAST,
+    "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+    "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET",
+    "CONSUME_FROM_FIRST_OFFSET",
+    "CONSUME_FROM_TIMESTAMP",
+)
+_TYPE = _name_among(CONSUME_ACTIVELY, CONSUME_PASSIVELY, "CONSUME_POP")
+_MODEL = _name_among(BROADCASTING, CLUSTERING, "LITE_SELECTIVE")
 _PRODUCER = JsonMembers(ProducerPart, JsonMember("groupName", "group", JsonObject.text))
 _CONSUMER = JsonMembers(
     ConsumerPart,
-    JsonMember("consumeFromWhere", "from_where", JsonObject.text, FROM_LAST),
-    JsonMember("consumeType", "consume_type", JsonObject.text, CONSUME_PASSIVELY),
+    JsonMember("consumeFromWhere", "from_where", _PLACE, FROM_LAST),
+    JsonMember("consumeType", "consume_type", _TYPE, CONSUME_PASSIVELY),
     JsonMember("groupName", "group", JsonObject.text),
-    JsonMember("messageModel", "model", JsonObject.text, CLUSTERING),
+    JsonMember("messageModel", "model", _MODEL, CLUSTERING),
     JsonMember(
         "subscriptionDataSet", "subscriptions", _subscriptions, write=_subscriptions_json
     ),

@@ -15,6 +15,7 @@ from cometmq.broker.send.admission import Admission, AdmittedSend
 from cometmq.broker.send.requests.answers import PeerAnswers
 from cometmq.broker.send.sends import Sends
 from cometmq.codec.batch import BATCH_ITEM_SIZE_MIN, cut_batch
+from cometmq.codec.fields import TRUE
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.kernel import ids_of
 from cometmq.model.codes import RequestCode, ResponseCode
@@ -45,7 +46,7 @@ def is_big(command: RawCommand) -> bool:
         return False
     # As the header's truth values are read: in any case, and also unquoted.
     flags = [str(command[6].get(name)).lower() for name in ("m", "batch")]
-    if command[0] != _SEND_BATCH and "true" not in flags:
+    if command[0] != _SEND_BATCH and TRUE.isdisjoint(flags):
         return False
     try:
         return next(cut_batch(body, PIECE_COUNT_MAX)) < len(body)
