@@ -110,19 +110,29 @@ def consumed(consumer: AsyncPushConsumer) -> int:
     return sum(each.consumed for each in consumer.statistics().values())
 
 
+FAILURES: dict[bytes, BaseException] = {
+    b"fails": ValueError("no such order"),
+    b"exits": SystemExit(3),
+    b"interrupted": KeyboardInterrupt(),
+    b"cancelled": asyncio.CancelledError(),
+    b"stops": StopIteration(1),
+    b"skips": pytest.skip.Exception("of another test"),
+}
+
+
 def work(message: StoredMessage) -> bool:
     """What the processes do: it says where it ran by a file."""
     place = Path(message.properties["folder"], message.body.decode())
     place.write_text(str(os.getpid()))
-    if message.body == b"fails":
-        raise ValueError("no such order")
+    if (error := FAILURES.get(message.body)) is not None:
+        raise error
     if message.body == b"dies" and message.reconsume_times == 0:
         os._exit(1)
     return True
 
 
 async def test_listeners_in_processes_of_their_own(fresh, producer, tmp_path):
-    bodies = [b"one", b"two", b"fails", b"dies", b"three"]
+    bodies = [b"one", b"two", *FAILURES, b"dies", b"three"]
 
     def run() -> dict[str, int]:
         with (
@@ -145,7 +155,7 @@ async def test_listeners_in_processes_of_their_own(fresh, producer, tmp_path):
         await producer.send(
             Message("work", body, properties=properties), selector=lambda queues, _m: queues[0]
         )
-    assert await asyncio.to_thread(run) == {"consumed": 3, "failed": 2}
+    assert await asyncio.to_thread(run) == {"consumed": 3, "failed": len(FAILURES) + 1}
     pids = {int((tmp_path / body.decode()).read_text()) for body in bodies}
     assert os.getpid() not in pids
 

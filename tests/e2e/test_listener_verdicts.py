@@ -209,7 +209,7 @@ RAISED = {
 @pytest.mark.parametrize("kind", ["ordered", "popped"])
 @pytest.mark.parametrize("is_async", [False, True], ids=["def", "async def"])
 def test_whatever_a_listener_raises_its_message_comes_again_and_the_others_come(
-    names, kind, raised, is_async
+    names, kind, raised, is_async, caplog
 ):
     case = Case(names, kind, f"{abs(hash(raised))}_{is_async}")
     calls = Calls()
@@ -230,3 +230,4 @@ def test_whatever_a_listener_raises_its_message_comes_again_and_the_others_come(
         with Producer(names) as producer:  # The thread of all blocking clients is alive.
             producer.send(Message(case.topic, b"4"))
         calls.wait(b"4")
+    assert caplog.text.count("The listener failed on ") == 1

@@ -173,7 +173,8 @@ def test_cdc_is_what_the_changes_say_and_outlives_its_topic(
     # Another topic, as one whose messages were deleted since, and a column more: another run.
     bad = people.bad
     send(cluster, [Message(f"{topic}-2", body) for body in people.bodies(15)])
-    wider = replace(given, topic=f"{topic}-2", schema=f"{narrow}, {quoted(more)} STRING")
+    inner = "STRUCT<`zip-code`: STRING>"  # A name that SQL must quote.
+    wider = replace(given, topic=f"{topic}-2", schema=f"{narrow}, {quoted(more)} {inner}")
     found = cdc.run(spark, wider)
     assert people_in(spark, wider, found, people) == people.alive
     assert found.counts["bad"] == people.bad - bad
