@@ -2,7 +2,7 @@
 
     PYTHONPATH=FOLDER python cpp_scenes.py NAMESERVER SCENE...
 
-FOLDER has the client. For each scene a line: "ok NAME", or "not ok NAME why".
+FOLDER has the client; CREDENTIALS may have an access key and a secret key. For each scene a line: "ok NAME", or "not ok NAME why".
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from rocketmq.client import Message, Producer, PullConsumer, PushConsumer
 
 NAMES = sys.argv[1]
+CREDENTIALS = os.environ.get("CREDENTIALS", "").split()
 SECONDS_MAX = 60
 
 
@@ -41,6 +42,8 @@ class Got:
 @contextmanager
 def running(client: Any) -> Iterator[Any]:
     client.set_namesrv_addr(NAMES)
+    if CREDENTIALS:
+        client.set_session_credentials(*CREDENTIALS, "any channel")
     client.start()
     yield client
     client.shutdown()
@@ -144,8 +147,9 @@ def order() -> None:
                 assert sent.status == 0
     with consuming("cpp_order", orderly=True) as got:
         came = got.wait(30)
-    for key in "012":
-        assert [each for each in came if each[0] == key] == [f"{key} {n}" for n in range(10)]
+    for key in range(3):
+        ours = [each for each in came if each[0] == str(key)]
+        assert ours == [f"{key} {n}" for n in range(10)]
 
 
 def delay() -> None:

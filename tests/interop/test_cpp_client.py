@@ -13,11 +13,14 @@ from functools import cache
 
 import pytest
 
+from cometmq import Credentials
 from tests.interop.clients import Result, results_in
 from tests.interop.reference import CACHE, HERE
+from tests.support.accounts import CANARY, account, guarded_cluster
 
 PACKAGE = "rocketmq==0.4.4"
-SCENES = ["push", "send_async", "send_batch", "tag_filter", "retry", "order", "delay", "pull"]
+SCENES = ("push", "send_async", "send_batch", "tag_filter", "retry", "order", "delay", "pull")
+USER = Credentials("cpp-user", f"{CANARY}-cpp")
 FETCH_SECONDS_MAX = RUN_SECONDS_MAX = 240
 
 pytestmark = [
@@ -29,26 +32,23 @@ pytestmark = [
 
 
 @cache
-def reports(nameserver: str) -> dict[str, Result]:
-    """What the client reports on all scenes; run once."""
+def reports(
+    nameserver: str, scenes: tuple[str, ...], credentials: str = ""
+) -> dict[str, Result]:
+    """What the client reports on scenes; run once."""
     folder = CACHE / "interop-cpp"
     if not (folder / "rocketmq").exists():
-        fetch = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--target",
-            folder,
-            PACKAGE,
-        ]
-        subprocess.run(fetch, timeout=FETCH_SECONDS_MAX, check=True)
+        fetch = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
+        subprocess.run([*fetch, str(folder), PACKAGE], timeout=FETCH_SECONDS_MAX, check=True)
     done = subprocess.run(
-        [sys.executable, HERE / "cpp_scenes.py", nameserver, *SCENES],
+        [sys.executable, HERE / "cpp_scenes.py", nameserver, *scenes],
         # It writes its log into the home directory.
-        env={**os.environ, "PYTHONPATH": str(folder), "HOME": str(folder)},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(folder),
+            "HOME": str(folder),
+            "CREDENTIALS": credentials,
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -60,6 +60,23 @@ def reports(nameserver: str) -> dict[str, Result]:
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_the_cpp_client_finds_what_it_expects(our_cluster, scene):
-    result = reports(our_cluster.nameserver.address).get(scene)
-    assert result is not None, f"{scene} did not report"
+    check(reports(our_cluster.nameserver.address, SCENES).get(scene))
+
+
+def test_the_cpp_client_signs(tmp_path):
+    """Numbers that it writes without quotes, too."""
+    rights = {"defaultTopicPerm": "PUB|SUB", "defaultGroupPerm": "PUB|SUB"}
+    creates = {"autoCreateTopicEnable": "true", "autoCreateSubscriptionGroup": "true"}
+    with guarded_cluster(tmp_path, account(USER, **rights), **creates) as (names, _):
+        signed = reports(
+            names.address, ("push", "order"), f"{USER.access_key} {USER.secret_key}"
+        )
+        unsigned = reports(names.address, ("push",))
+    check(signed.get("push"))
+    check(signed.get("order"))
+    assert not unsigned["push"].passed
+
+
+def check(result: Result | None) -> None:
+    assert result is not None, "it did not report"
     assert result.passed, result.detail

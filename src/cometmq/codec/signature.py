@@ -51,12 +51,28 @@ def signed_content(
 ) -> bytes:
     """Return the bytes of a request that its signature covers: values of header fields, then the body.
 
-    The field `Signature` is excluded, and the field `without`. Raises CodecError if a field is no valid string.
+    The field `Signature` is excluded, and the field `without`. Raises CodecError if a field is no valid string, number or
+    boolean.
     """
+    values = _in_order(tuple(fields), without)(fields)
     try:
-        return "".join(_in_order(tuple(fields), without)(fields)).encode() + body
+        try:
+            return "".join(values).encode() + body
+        except TypeError:
+            return "".join(map(_as_text, values)).encode() + body
     except (TypeError, UnicodeEncodeError) as error:
         raise CodecError("a field of the header is not text and cannot be signed") from error
+
+
+def _as_text(value: object) -> str:
+    """Return a field as text: C++ clients write some numbers without quotes, but sign their texts."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return value
+    raise TypeError
 
 
 @keep_short(
