@@ -66,8 +66,12 @@ def test_the_cpp_client_finds_what_it_expects(our_cluster, scene):
 def test_the_cpp_client_signs(tmp_path):
     """Numbers that it writes without quotes, too."""
     rights = {"defaultTopicPerm": "PUB|SUB", "defaultGroupPerm": "PUB|SUB"}
-    creates = {"autoCreateTopicEnable": "true", "autoCreateSubscriptionGroup": "true"}
-    with guarded_cluster(tmp_path, account(USER, **rights), **creates) as (names, _):
+    with guarded_cluster(
+        tmp_path,
+        account(USER, **rights),
+        autoCreateTopicEnable="true",
+        autoCreateSubscriptionGroup="true",
+    ) as (names, _):
         signed = reports(
             names.address, ("push", "order"), f"{USER.access_key} {USER.secret_key}"
         )
