@@ -230,7 +230,6 @@ def test_a_producer_goes_on_at_the_new_leader_without_an_error(tmp_path):
     with elected_brokers(tmp_path) as group:
         leader = group.wait_for_leader()
         assert send_to(group.members[leader].address)[0] == OK
-        wait_until(lambda: group.knows(TOPIC), seconds=10, what="the topic at all members")
         with Producer(group.names) as producer:
             for number in range(200):
                 if number == 100:
@@ -303,8 +302,6 @@ def test_a_consumer_goes_on_at_the_new_leader_within_seconds(tmp_path):
     with elected_brokers(tmp_path) as group:
         leader = group.wait_for_leader()
         assert send_to(group.members[leader].address)[0] == OK
-        # The page of groups says that the others copy topics soon after they are created, not at once.
-        wait_until(lambda: group.knows(TOPIC), seconds=10, what="the topic at all members")
         settings = PushSettings(consume_from=ConsumeFrom.FIRST)
         with (
             PushConsumer(

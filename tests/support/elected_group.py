@@ -52,13 +52,6 @@ class ElectedBrokers:
                     return name
         return None
 
-    def knows(self, topic: str) -> bool:
-        """Whether the tables of all members have a topic."""
-        tables = [
-            self.folder / own / "store" / "config" / "topics.json" for own in self.members
-        ]
-        return all(each.is_file() and f'"{topic}"' in each.read_text() for each in tables)
-
     def wait_for_leader(self, seconds: float = 30) -> str:
         found = wait_until(self.leader, seconds=seconds, what="a leader")
         assert found is not None

@@ -1,36 +1,47 @@
 """The roles of a broker in a group that elects its leader: the leader is the master, the others are its slaves.
 
 The role follows the election (`replication.group`). When a member stops leading, its store refuses messages at once; the
-rest of the change follows. A new leader becomes the master as soon as it has committed a record of its term
-and dispatched everything before it.
+rest of the change follows. A new leader becomes the master as soon as it has committed a record of its term,
+dispatched everything before it, and applied the changes of topics, groups and offsets in it.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from cometmq.broker.parts import Parts
 from cometmq.broker.registration.group_watch import Fence
+from cometmq.broker.replication.copy_mark import NEVER_COPIED
 from cometmq.broker.replication.group.elected_group import ElectedGroup
+from cometmq.broker.replication.group.logged_tables import logged_tables
+from cometmq.broker.replication.group.table_reader import TableReader
+from cometmq.broker.replication.group.table_writer import PERIOD_SECONDS, TableWriter
+from cometmq.broker.replication.master_tables import take_over
 from cometmq.broker.replication.metadata import AskMaster, KnownLog
-from cometmq.broker.replication.requests import GROUP_TERM, of_term
+from cometmq.broker.replication.requests import GROUP_TERM, of_term, slave_answers
 from cometmq.broker.role import Ground, MasterRole, RunningRole, SlaveRole
 from cometmq.broker.settings.broker_settings import BrokerRole
 from cometmq.broker.tables.client_peer import PeerAnswer
+from cometmq.broker.tables.master_table import MasterTable
+from cometmq.broker.tables.table_copies import TableCopies
+from cometmq.codec.bodies.table_changes import TABLES_TOPIC
 from cometmq.codec.headers.nameserver import RegisterBrokerResponse
 from cometmq.codec.headers.replication import RoleChange, RoleChanged
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import RequestError
+from cometmq.model.errors import RequestError, StoreBusy
 from cometmq.model.route import MASTER_ID
 from cometmq.net.requests import Answers
 from cometmq.net.tasks import Tasks
+from cometmq.steps.on_loop import Machines
+from cometmq.steps.runner import NEVER, KeptMachine
 from cometmq.steps.steps import Steps
 
 _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 1.0
-# Changes of topics and groups are announced together after this time.
-_ANNOUNCE_SECONDS = 0.05
+_BUSY_SECONDS = 0.1
 
 
 class ElectedMaster(MasterRole):
@@ -38,34 +49,61 @@ class ElectedMaster(MasterRole):
 
     replicas: ElectedGroup  # type: ignore[assignment]  # Set once, by `begin`.
 
-    def __init__(self, ground: Ground, group: ElectedGroup, term: int) -> None:
+    def __init__(
+        self, ground: Ground, group: ElectedGroup, reader: TableReader, term: int
+    ) -> None:
         super().__init__(ground)
-        self.term = self.epoch = term
+        self.term = term
         self._group = group
-        self._is_announced = False  # The others are about to be told of a change.
+        self._reader = reader
+        self._writer = TableWriter(
+            ground.parts, reader.tables, snapshot=reader.snapshot, run=self._machines.run
+        )
 
-    def _open_log(self) -> None:
+    async def begin(self) -> None:
+        """Begin like every master, then start the job that writes the tables to the log."""
+        await super().begin()
+        self._machines.keep("tables", self._writer.step, period_seconds=PERIOD_SECONDS)
+
+    async def leave(self, *, is_final: bool) -> None:
+        """Refuse changes, write the tables a last time, then leave like every role."""
+        if self._answers:
+            answers = slave_answers(self._answers, is_read=True)
+            self.ground.server.dispatcher.serve(self._make_table(answers))
+        await self._machines.run(self._writer.finish())
+        self._writer.stop()
+        await super().leave(is_final=is_final)
+
+    async def end(self) -> None:
+        """End like every role; later changes of tables are not those of a leader."""
+        await super().end()
+        self._writer.end()
+
+    async def _adapt_tables(self) -> None:
+        """Accept messages, and write changes of the tables to the log from now on.
+
+        Without a snapshot in the log, the tables may lack topics that have messages.
+        """
+        base, run = self.ground.parts, self._machines.run
+        topics, groups = base.topics, base.groups
         self._group.running.accept_puts(self.term)
+        groups.is_copy = False
+        topics.promote(self.term)
+        if self._reader.snapshot is None:
+            await run(take_over(NEVER_COPIED, topics=topics, groups=groups, store=self._store))
+        topics.is_whole = True
+        self._writer.begin()
+        await run(base.offsets.keep_within(self._end_of))
+
+    def _make_parts(self) -> Parts:
+        """Return the parts of a master; a deletion does not wait for copies, because it is in the log of a majority."""
+        return replace(super()._make_parts(), table_copies=TableCopies())
 
     def _open_replicas(self) -> None:
         self.replicas = self._group
 
     def _end_replication(self) -> None:
         """Do nothing: replication in the group goes on."""
-
-    def _prepare(self, parts: Parts) -> None:
-        """Let slaves copy the tables soon after changes of topics and groups: a failover loses changes not copied."""
-        parts.topics.on_change.append(lambda _topic: self._announce_soon())
-        parts.groups.saver.on_dirty.append(self._announce_soon)
-
-    def _announce_soon(self) -> None:
-        if not self._is_announced:
-            self._is_announced = True
-            asyncio.get_running_loop().call_later(_ANNOUNCE_SECONDS, self._announce)
-
-    def _announce(self) -> None:
-        self._is_announced = False
-        self.parts.table_copies.announce()
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
         return [of_term(part, self._leads) for part in super()._role_answers(answers)]
@@ -83,9 +121,43 @@ class ElectedSlave(SlaveRole):
 
     replicas: ElectedGroup  # type: ignore[assignment]  # Set once, by `begin`.
 
-    def __init__(self, ground: Ground, group: ElectedGroup) -> None:
+    _applying: KeptMachine | None = None  # Applies the changes of tables in the log.
+
+    def __init__(self, ground: Ground, group: ElectedGroup, reader: TableReader) -> None:
         super().__init__(ground)
         self._group = group
+        self._reader = reader
+
+    async def begin(self) -> None:
+        """Begin like every slave, then start the job that applies the changes of tables in the log."""
+        await super().begin()
+        self._applying = self._machines.keep("tables", self._apply)
+
+    async def _adapt_tables(self) -> None:
+        """Only note that this broker is not promoted: its tables follow the log."""
+        self.ground.parts.topics.is_promoted = False
+
+    def _prepare(self, parts: Parts) -> None:
+        super()._prepare(parts)
+        queue = self._store.queue_to_watch(TABLES_TOPIC, 0)
+        parts.polls.watch(queue, lambda _queue: self._look_at_tables())
+
+    def _own_tables(self) -> Sequence[MasterTable]:
+        """Return none: topics, groups and offsets are in the log."""
+        return ()
+
+    def _look_at_tables(self) -> None:
+        if self._applying is not None:
+            self._applying.wake()
+
+    def _apply(self) -> Steps[float]:
+        """Apply changes of tables, once everything in the queues is known to be committed."""
+        if self._group.running.is_readable:
+            try:
+                yield from self._reader.catch_up()
+            except StoreBusy:
+                return _BUSY_SECONDS
+        return NEVER
 
     def _open_replicas(self) -> None:
         self.replicas = self._group
@@ -105,7 +177,6 @@ class ElectedSlave(SlaveRole):
             end=lambda: running.member.log.commit,
             is_joined=lambda: self._group.state().has_master,
             term=lambda: running.member.term,
-            is_counted=False,
         )
 
     def _asking(self, ask: AskMaster) -> AskMaster:
@@ -130,16 +201,19 @@ class ElectedSlave(SlaveRole):
         return self._group.running.is_readable
 
     def look_again(self) -> None:
-        """Serve or refuse reads, as is possible now, and wake the job that copies the leader's tables."""
+        """Serve or refuse reads, as is possible now, and wake the jobs that follow the leader's tables."""
         self.serve_again()
         self.look()
+        self._look_at_tables()
 
 
 class ElectedRoles:
     """The current role of a member (`role`), which follows the election."""
 
     def __init__(self, ground: Ground, group: ElectedGroup) -> None:
-        self.role: RunningRole = ElectedSlave(ground, group)
+        self._reader = TableReader(ground.parts.store, logged_tables(ground.parts))
+        self._machines = Machines(ground.parts.world, "role")
+        self.role: RunningRole = ElectedSlave(ground, group, self._reader)
         self._ground = ground
         self._group = group
         self._in_force = ground.parts.in_force
@@ -192,28 +266,40 @@ class ElectedRoles:
         elif isinstance(role, ElectedSlave):
             role.look_again()
         else:
-            await self._become(ElectedSlave(self._ground, self._group), self._slave())
+            await self._follow_leader()
             _log.warning("this broker is a slave now, with brokerId=%d", self._group.broker_id)
 
     async def _lead(self, term: int) -> None:
         try:
+            await self._leave()
+            # While what the tables of the old role notify of deletions is still there.
+            await self._machines.run(self._reader.catch_up())
             await self._become(
-                ElectedMaster(self._ground, self._group, term),
+                partial(ElectedMaster, self._ground, self._group, self._reader, term),
                 {"brokerRole": BrokerRole.SYNC_MASTER.name, "brokerId": str(MASTER_ID)},
             )
         except Exception:
-            await self._become(ElectedSlave(self._ground, self._group), self._slave())
+            await self._follow_leader()
             raise
         _log.warning("this broker is the master now, elected in term %d", term)
 
-    def _slave(self) -> dict[str, str]:
-        return {"brokerRole": BrokerRole.SLAVE.name, "brokerId": str(self._group.broker_id)}
+    async def _follow_leader(self) -> None:
+        await self._leave()
+        await self._become(
+            partial(ElectedSlave, self._ground, self._group, self._reader),
+            {"brokerRole": BrokerRole.SLAVE.name, "brokerId": str(self._group.broker_id)},
+        )
 
-    async def _become(self, role: RunningRole, values: Mapping[str, str]) -> None:
-        """End the current role, and begin another one with these settings."""
+    async def _leave(self) -> None:
+        """Let the current role leave; if it was a master's, the tables may have changes that are not in the log."""
         await self.role.leave(is_final=False)
+        if isinstance(self.role, ElectedMaster):
+            self._reader.rewind()
+
+    async def _become(self, make: Callable[[], RunningRole], values: Mapping[str, str]) -> None:
+        """End the role that has left, which removes its callbacks; then make and begin another one with these settings."""
         await self.role.end()
         self._in_force.change(values, is_own=True)
-        self.role = role
+        self.role = role = make()
         await role.begin()
         await role.announce()

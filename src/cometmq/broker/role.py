@@ -28,7 +28,7 @@ from cometmq.broker.registration.requests import NameserverChannels
 from cometmq.broker.replication.copier import LogCopier
 from cometmq.broker.replication.copy_mark import CopyMark, KnownTopics
 from cometmq.broker.replication.master_port import MasterPort
-from cometmq.broker.replication.master_tables import begin_to_follow, take_over
+from cometmq.broker.replication.master_tables import OwnTables, begin_to_follow, take_over
 from cometmq.broker.replication.metadata import (
     AskMaster,
     KnownLog,
@@ -46,6 +46,7 @@ from cometmq.broker.replication.requests import (
 )
 from cometmq.broker.requests import own_machine_gate, request_table
 from cometmq.broker.send.sends import Sends
+from cometmq.broker.tables.master_table import MasterTable
 from cometmq.broker.tables.positions import GroupPositions
 from cometmq.broker.tables.replication_state import MasterState
 from cometmq.broker.tables.table_copies import TableCopies
@@ -107,7 +108,10 @@ class _Hooks:
             store.on_truncated,
             topics.on_change,
             topics.on_delete,
+            topics.deleted.on_note,
+            parts.groups.on_change,
             parts.groups.on_delete,
+            parts.offsets.on_change,
             parts.members.on_heartbeat,
             parts.members.on_left,
             counters.on_work,
@@ -367,11 +371,6 @@ class MasterRole(RunningRole):
     """The role of a master: it may accept messages, and slaves may copy its log."""
 
     replicas: MasterPort  # type: ignore[mutable-override]  # Set once, by `begin`.
-    epoch = 0  # Least epoch of the topic table of a promoted slave.
-
-    def _open_log(self) -> None:
-        """Let the store accept messages."""
-        self._store.replica_side.end_copying()
 
     async def _adapt_tables(self) -> None:
         """Let the store accept messages, and make the tables those of a master.
@@ -380,14 +379,14 @@ class MasterRole(RunningRole):
         """
         base, store, mark = self.ground.parts, self._store, self.ground.mark
         topics, run = base.topics, self._machines.run
-        self._open_log()
+        store.replica_side.end_copying()
         base.offsets.lead()
         base.groups.is_copy = False
         counts = store.queue_counts()
         if mark.known is None and topics.was_copy:  # Slaves of older versions had no mark.
             mark.known = KnownTopics(0, DataVersion(0))
         if mark.known is not None:
-            topics.promote(self.epoch)
+            topics.promote()
         if store.needs_restart:
             return  # The content of the log is only known after its repair.
         if mark.known is not None:
@@ -538,12 +537,22 @@ class SlaveRole(RunningRole):
         """Create the job that copies the master's tables."""
         self._metadata = metadata_of(
             parts,
-            [table for feature in self.features for table in feature.master_tables],
+            [
+                *self._own_tables(),
+                *(table for each in self.features for table in each.master_tables),
+            ],
             master=self._master_address,
             ask=self._asking(asking_master(parts.channels)),
             log=self._known_log(),
-            mark=self.ground.mark,
         )
+
+    def _own_tables(self) -> Sequence[MasterTable]:
+        """Return the tables to copy besides those of features: topics, groups and offsets."""
+        base = self.ground.parts
+        return OwnTables(
+            topics=base.topics, groups=base.groups, offsets=base.offsets, store=base.store,
+            mark=self.ground.mark,
+        ).all()  # fmt: skip
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
         """Return the handlers, with refusals in place of those for requests that a slave does not accept."""

@@ -162,11 +162,14 @@ class GroupComparison:
             if offset >= (0 if queue is None else queue.min_offset):
                 yield queue_id, offset
 
-    def copy(self, request: CloneOffsetsRequest) -> None:
+    def copy(self, request: CloneOffsetsRequest) -> Steps[None]:
         """Copy the source group's offsets in one topic, or in all its topics, over those of the destination group.
 
         Deleted topics are skipped. Unless the request says that the source group is offline, so are topics to which its
         members do not subscribe, if any members with subscriptions are connected.
+
+        Raises:
+            RequestError: The destination is one of the broker's own groups, or no majority of the group has the change.
         """
         check_group_of_clients(request.dest_group)
         topic = (request.topic or "").strip()
@@ -174,6 +177,7 @@ class GroupComparison:
             is_there = self._parts.topics.get(name) is not None
             if is_there and (request.is_offline or self._is_wanted(request.src_group, name)):
                 self._parts.offsets.copy(request.src_group, request.dest_group, name)
+        yield from saved(self._parts.offsets.logged())
 
     def _is_wanted(self, group: str, topic: str) -> bool:
         members = self._parts.members.consumer_group(group)

@@ -9,6 +9,7 @@ import logging
 from typing import NamedTuple
 
 from cometmq.broker.parts import Parts
+from cometmq.broker.tables.saving import saved
 from cometmq.codec.headers.console import ResetOffsetRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
@@ -39,7 +40,7 @@ class GroupResets:
 
         Raises:
             RequestError: The topic or group does not exist, a requested offset is outside the queue, the group is the
-                broker's own, or members must move themselves and there are none.
+                broker's own, members must move themselves and there are none, or no majority of the group has the reset.
         """
         check_group_of_clients(request.group)
         topic = self._parts.topics.get(request.topic)
@@ -59,6 +60,7 @@ class GroupResets:
         _log.info("group %s is reset in topic %s: %s", request.group, topic.name, shown)
         if self._parts.settings.is_reset_by_broker:
             self._assign(request.group, wanted)
+            yield from saved(self._parts.offsets.logged())
             return ResetResult(wanted, is_for_members=False)
         return ResetResult(self._for_members(request, wanted), is_for_members=True)
 

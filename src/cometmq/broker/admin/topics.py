@@ -171,14 +171,16 @@ def delete_topics(
 ) -> tuple[list[Future[Any]], RequestError | None]:
     """Delete topics and their queues; return the saves to wait for, and, if files remain, an error about `what`.
 
-    Raises StoreBusy if the log is being truncated; nothing is changed then.
+    The queues of a topic in the log of a group are deleted when its save has ended. Raises StoreBusy if the log is being
+    truncated; nothing is changed then.
     """
     saving: list[Future[Any]] = []
     left = None
     for name in names:
         try:
             # First, because if the store is busy, the topic must stay.
-            store.delete_topic(name)
+            if not topics.is_logged:
+                store.delete_topic(name)
         except OSError as error:
             left = RequestError(
                 ResponseCode.SYSTEM_ERROR,

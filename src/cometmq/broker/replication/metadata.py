@@ -14,8 +14,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from cometmq.broker.parts import Parts
-from cometmq.broker.replication.copy_mark import CopyMark, log_end_of
-from cometmq.broker.replication.master_tables import OwnTables
+from cometmq.broker.replication.copy_mark import log_end_of
 from cometmq.broker.tables.client_peer import PeerAnswer
 from cometmq.broker.tables.master_table import MasterTable
 from cometmq.broker.tables.offsets import Offsets
@@ -61,14 +60,11 @@ class KnownLog(NamedTuple):
         end: Returns the physical offset up to which it has the master's log.
         is_joined: Returns whether it is known to be the master's.
         term: Returns the term of the elected master; 0 without elections.
-        is_counted: Whether the end of the log that a master sends with its topics counts. An elected master's may be
-            truncated, so only what is committed here counts.
     """
 
     end: Callable[[], int]
     is_joined: Callable[[], bool]
     term: Callable[[], int] = lambda: 0
-    is_counted: bool = True
 
 
 class MasterMetadata:
@@ -118,13 +114,10 @@ class MasterMetadata:
         try:
             yield from self._copy(master)
         except (CometError, OSError) as error:
-            # An elected leader refuses until it serves, soon after its election; what it creates then should not wait.
-            again = FIRST_LOOK_SECONDS if self._log.term() else PERIOD_SECONDS
-            self._failed(f"{master}: {error_text(error)}", again)
-            return again
+            self._failed(f"{master}: {error_text(error)}")
         else:
             if self.error is not None or not self.copied_ms:
-                _log.info("topics, groups and offsets are copied from the master %s", master)
+                _log.info("tables are copied from the master %s", master)
             self.error, self.copied_ms = None, self._clock.now_ms()
         return PERIOD_SECONDS
 
@@ -134,15 +127,15 @@ class MasterMetadata:
             self._begun_at = now
         if not self.copied_ms and now - self._begun_at < UNNAMED_SECONDS:
             return FIRST_LOOK_SECONDS
-        self._failed("no nameserver has a master with this broker's brokerName", PERIOD_SECONDS)
+        self._failed("no nameserver has a master with this broker's brokerName")
         return PERIOD_SECONDS
 
-    def _failed(self, why: str, again: float) -> None:
+    def _failed(self, why: str) -> None:
         if self.error is None:
             _log.warning(
-                "topics, groups and offsets are not copied from the master: %s; next try in %g s",
+                "tables are not copied from the master: %s; next try in %g s",
                 why,
-                again,
+                PERIOD_SECONDS,
             )
         self.error = why
 
@@ -193,8 +186,7 @@ class MasterMetadata:
         if answer is None:
             return
         body = answer.body
-        if self._log.is_counted:
-            end = log_end_of(answer.fields, end)
+        end = log_end_of(answer.fields, end)
         digest = yield from elsewhere(lambda: blake2b(body, digest_size=16).digest())
         is_whole = self._log.is_joined()
         if self._taken.get(table.code) != (digest, is_whole, table.state()):
@@ -272,27 +264,22 @@ class MasterMetadata:
 
 def metadata_of(
     parts: Parts,
-    more: Sequence[MasterTable],
+    tables: Sequence[MasterTable],
     *,
     master: Callable[[], str | None],
     ask: AskMaster,
     log: KnownLog,
-    mark: CopyMark,
 ) -> MasterMetadata:
-    """Create the job that copies the master's tables, including those of features (`more`); see `MasterMetadata`.
+    """Create the job that copies these tables of the master; see `MasterMetadata`.
 
     From now on groups are only copied, not created here, and new or larger offsets committed here are kept for the master.
     """
     parts.offsets.follow()
     parts.groups.is_copy = True
-    own = OwnTables(
-        topics=parts.topics, groups=parts.groups, offsets=parts.offsets, store=parts.store,
-        mark=mark,
-    )  # fmt: skip
     name = {SLAVE_ID: str(parts.settings.broker_id)}
 
     return MasterMetadata(
-        (*own.all(), *more),
+        tables,
         master=master,
         ask=lambda address, code, fields, done: ask(address, code, {**fields, **name}, done),
         offsets=parts.offsets,

@@ -28,10 +28,20 @@ def deleted_group(group: str) -> str:
     return f"@{group}"
 
 
+def group_of_deletion(name: str) -> str | None:
+    """Return the group whose deletion is stored under a name (`deleted_group`); None if that is a topic's."""
+    return name[1:] if name.startswith("@") else None
+
+
 class DeletedTopics:
-    """The remembered deletions of topics and groups."""
+    """The remembered deletions of topics and groups.
+
+    Attributes:
+        on_note: Called with the name of each deletion that is noted, see `deleted_group`.
+    """
 
     def __init__(self, file: ConfigFile, *, pool: Executor) -> None:
+        self.on_note: list[Callable[[str], None]] = []
         self._file = file
         self._topics: dict[str, DeletedTopic] = {}  # In order of deletion.
         self.saver = Saver(file, self._snapshot, pool)
@@ -54,7 +64,25 @@ class DeletedTopics:
         self._topics[name] = DeletedTopic(max(end, known.end if known else 0), now_ms)
         if len(self._topics) > DELETED_MAX:
             del self._topics[next(iter(self._topics))]
+        for noted in self.on_note:
+            noted(name)
         return self.saver.save_soon()
+
+    def get(self, name: str) -> DeletedTopic | None:
+        """Return the remembered deletion of this name, or None."""
+        return self._topics.get(name)
+
+    def names(self) -> list[str]:
+        """Return the names of all remembered deletions, in their order."""
+        return list(self._topics)
+
+    def put(self, name: str, deletion: DeletedTopic | None) -> None:
+        """Remember exactly this deletion of a name, or None, as the leader of the group does."""
+        known = self._topics.pop(name, None)
+        if deletion is not None:
+            self._topics[name] = deletion
+        if known != deletion:
+            self.saver.save_soon()
 
     def covers(self, name: str, physical_offset: int) -> bool:
         """Return whether a record of a topic or group was stored before a remembered deletion of that name."""

@@ -11,6 +11,8 @@ from concurrent.futures import Executor
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.saving import Saver
 from cometmq.codec.bodies.group_config import (
+    NO_GROUP,
+    GroupEntry,
     GroupTable,
     decode_group_table,
     encode_groups_file,
@@ -65,6 +67,7 @@ class Groups:
     Attributes:
         version: The DataVersion of the table; each change here replaces it by a newer one.
         is_copy: Whether this is a slave's table, in which `get` creates no groups.
+        on_change: Called with the name of each group that was created, changed or deleted, except by `make_again`.
         on_delete: Called with the name of each group that was deleted together with its offsets: every table and
             feature that stores something by group forgets it (`forget_group`).
         refused: Number of groups that were not created because there are too many, or too many new ones.
@@ -81,6 +84,7 @@ class Groups:
         self.version = DataVersion(clock.now_ms())
         self.is_copy = False
         self.refused = 0
+        self.on_change: list[Callable[[str], None]] = []
         self.on_delete: list[Callable[[str], None]] = []
         self._file = file
         self._settings = settings
@@ -123,7 +127,7 @@ class Groups:
                 self.check_room(name, code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
                 self._check_pace(name)
             found = self._groups[name] = GroupConfig(name)
-            self._changed()
+            self._changed(name)
         return found
 
     def consuming(self, name: str, fields: dict[str, str]) -> GroupConfig:
@@ -176,7 +180,7 @@ class Groups:
     def put(self, config: GroupConfig) -> asyncio.Future[None]:
         """Create or change a group; the future is done when that is on disk, or fails."""
         self._groups[config.name] = config
-        return self._changed()
+        return self._changed(config.name)
 
     def delete(self, name: str, *, is_place_kept: bool = False) -> asyncio.Future[None]:
         """Delete a group, with its offsets unless `is_place_kept`; the future is that of saving groups.
@@ -187,8 +191,8 @@ class Groups:
         self._groups.pop(name, None)
         self._forbidden.pop(name, None)
         if not is_place_kept:
-            self._forget(name)
-        return self._changed()
+            self.forget(name)
+        return self._changed(name)
 
     def make_again(self, made: Iterable[str], topics: Container[str]) -> None:
         """Recreate missing groups with retry or dead-letter topics in `made`; `topics` are the names of all topics."""
@@ -203,7 +207,8 @@ class Groups:
                 len(missing), plural(len(missing), "group"), listed(missing),
             )  # fmt: skip
 
-    def _forget(self, name: str) -> None:
+    def forget(self, name: str) -> None:
+        """Let everything that stores something by group forget one that was deleted with its offsets (`on_delete`)."""
         for forget in self.on_delete:
             forget(name)
 
@@ -230,8 +235,34 @@ class Groups:
             self._groups, self._forbidden, self.version = fresh, forbidden, table.version
             self.saver.save_soon()
         for name in gone:
-            self._forget(name)
+            self.forget(name)
         return gone
+
+    def entry(self, name: str) -> GroupEntry | None:
+        """Return what the table has about a group, or None if that is nothing."""
+        entry = GroupEntry(self._groups.get(name), self._forbidden.get(name, {}))
+        return None if entry == NO_GROUP else entry
+
+    def names(self) -> list[str]:
+        """Return the names of all groups that exist or that may not read a topic."""
+        return list({**self._groups, **self._forbidden})
+
+    def apply(self, changes: Mapping[str, GroupEntry | None]) -> None:
+        """Set groups, or remove those that are None, as the leader of the group of brokers has them; system groups stay."""
+        changed = False
+        for name, entry in changes.items():
+            config, forbidden = entry or NO_GROUP
+            if entry == self.entry(name) or (config is None and is_system_group(name)):
+                continue
+            changed = True
+            self._groups.pop(name, None)
+            self._forbidden.pop(name, None)
+            if config is not None:
+                self._groups[name] = config
+            if forbidden:
+                self._forbidden[name] = forbidden
+        if changed:
+            self._changed()
 
     # --- topics that a group may not read
 
@@ -251,12 +282,15 @@ class Groups:
         self._forbidden[name] = topics
         if not topics:
             del self._forbidden[name]
-        return self._changed()
+        return self._changed(name)
 
     # --- the file
 
-    def _changed(self) -> asyncio.Future[None]:
+    def _changed(self, *names: str) -> asyncio.Future[None]:
         self.version = self.version.next(self._clock.now_ms())
+        for name in names:
+            for listener in self.on_change:
+                listener(name)
         return self.saver.save_soon()
 
     def _snapshot(self) -> Callable[[], str]:

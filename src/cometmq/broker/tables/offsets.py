@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 
-from cometmq.broker.tables.saving import Saver
+from cometmq.broker.tables.saving import Logged, Saver, not_logged
 from cometmq.codec.bodies.consumer_offset import (
     TOPIC_GROUP_SEPARATOR,
     OffsetTable,
@@ -44,6 +44,9 @@ class Offsets:
     Attributes:
         resets: By "topic@group" and queue, the offsets of resets that no consumer has been told yet.
         refused: Number of offsets that were not stored because all of them take too much memory.
+        on_change: Called with each "topic@group" whose offsets were reset, replaced or deleted, or of whose reset a consumer
+            was told; not for commits.
+        logged: Waits for the log of the group that this broker leads, if it leads one.
     """
 
     def __init__(
@@ -72,6 +75,11 @@ class Offsets:
         self.refused = 0
         # On a slave, the offsets committed here beyond those last copied from the master; None on a master.
         self._grown: dict[str, dict[int, int]] | None = None
+        # On the leader of a group, each "topic@group" with changes that are not in its log yet; None on others.
+        self._touched: set[str] | None = None
+        self._is_noted = False  # Whether one of these two is kept.
+        self.on_change: list[Callable[[str], None]] = []
+        self.logged: Logged = not_logged
         self.saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
@@ -104,11 +112,18 @@ class Offsets:
         known = queues.get(queue_id)
         if known != offset:  # Each pull brings it, changed or not.
             queues[queue_id] = offset
-            if self._grown is not None and (known is None or offset > known):
-                self._grown.setdefault(key, {})[queue_id] = offset
+            if self._is_noted:
+                self._note(key, queue_id, known, offset)
             self.saver.changed()
             if known is None:
                 self._size += _OFFSET_SIZE
+
+    def _note(self, key: str, queue_id: int, known: int | None, offset: int) -> None:
+        """Note a commit for the master, if this is a slave, or for the log, if this broker leads a group."""
+        if self._touched is not None:
+            self._touched.add(key)
+        elif self._grown is not None and (known is None or offset > known):
+            self._grown.setdefault(key, {})[queue_id] = offset
 
     def commit_brought(
         self, group: str, topic: str, queue_id: int, offset: int, queue_end: int
@@ -144,6 +159,7 @@ class Offsets:
         self.commit(group, topic, queue_id, offset=offset)
         key = topic + TOPIC_GROUP_SEPARATOR + group
         self.resets.setdefault(key, {})[queue_id] = offset
+        self._changed(key)
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         """Return whether a queue's offset was reset for a group and no consumer has learned of it yet."""
@@ -160,7 +176,14 @@ class Offsets:
         offset = queues.pop(queue_id, None)
         if not queues:
             del self.resets[key]
+        self._changed(key)
         return offset
+
+    def put_resets(self, key: str, queues: Mapping[int, int]) -> None:
+        """Set the resets of a "topic@group" that no consumer was told to those of the leader of the group of brokers."""
+        self.resets.pop(key, None)
+        if queues:
+            self.resets[key] = dict(queues)
 
     # --- a start as a master
 
@@ -198,12 +221,19 @@ class Offsets:
 
     def follow(self) -> None:
         """Start to remember new and larger offsets that are committed here, because the master may lack them."""
+        self._touched = None
         if self._grown is None:
             self._grown = {}
+        self._is_noted = True
 
-    def lead(self) -> None:
-        """Stop tracking offsets that a master may lack, because this broker is the master; the offsets stay."""
+    def lead(self, touched: set[str] | None = None) -> None:
+        """Stop tracking offsets that a master may lack, because this broker is the master; the offsets stay.
+
+        If this broker leads a group, each "topic@group" with a commit is added to `touched` from now on.
+        """
         self._grown = None
+        self._touched = touched
+        self._is_noted = touched is not None
 
     def grown(self) -> dict[str, dict[int, int]]:
         """Return offsets committed on this slave that its master may lack, by "topic@group" and queue."""
@@ -260,7 +290,21 @@ class Offsets:
                 self._began_ms.pop(key, None)
             if lost:
                 self.resets.pop(key, None)
+                self._changed(key)
                 self.saver.changed()
+
+    def _changed(self, key: str) -> None:
+        for listener in self.on_change:
+            listener(key)
+
+    def put(self, key: str, theirs: Mapping[int, int]) -> None:
+        """Set the offsets of a "topic@group" to those of the leader of the group of brokers; empty: it has none.
+
+        Larger ones that were committed here stay until the leader has them.
+        """
+        if theirs:
+            self.take([(key, theirs)])
+        self.drop_lost([key], {key: theirs})
 
     # --- all of a group or topic
 
@@ -309,6 +353,7 @@ class Offsets:
                 self._size -= _size_of(key, self._offsets[key])
             self._offsets[key] = offsets
             self._size += _size_of(key, offsets)
+            self._changed(key)
             self.saver.changed()
 
     def consumed_counts(self) -> dict[str, int]:
@@ -344,6 +389,7 @@ class Offsets:
             self.resets.pop(key, None)
             if self._grown is not None:
                 self._grown.pop(key, None)
+            self._changed(key)
             self.saver.changed()
 
     def table(self) -> OffsetTable:

@@ -1,6 +1,7 @@
 """Saves a table to its file: one save at a time, in a pool thread.
 
-Changes during a save share the next one. Generators of steps that must wait for a change to be on disk pass the
+In the leader of a group a save also ends only when a majority has the changes in the log, see `Logged`. Changes during a
+save share the next one. Generators of steps that must wait for a change to be on disk pass the
 future from `save_soon` to `saved`. Several callers share this future, so it cannot be cancelled.
 
 A save writes the whole table, and encoding it may take processor time from the loop; of topics only those that changed
@@ -29,10 +30,21 @@ _PAUSE_SECONDS_MIN = 0.01
 
 # Takes a snapshot of the table on the loop; the result encodes it, in the thread.
 Snapshot = Callable[[], Callable[[], str]]
+# Returns a future that is done when the log of a majority of the group has all changes until now, or fails with
+# RequestError; None unless this broker leads a group.
+Logged = Callable[[], "asyncio.Future[None] | None"]
+
+
+def not_logged() -> None:
+    """Return None (`Logged`): changes are in no log."""
 
 
 class _Saved(asyncio.Future[None]):
-    """A future that is done when a save has succeeded or failed."""
+    """A future that is done when a save has succeeded or failed, and the log that it waits for has the changes."""
+
+    def __init__(self, logged: Logged) -> None:
+        super().__init__()
+        self.logged = logged
 
     def cancel(self, msg: object = None) -> bool:
         """Refuse (False), because others wait, too; a waiting task that is cancelled ends when the save is done."""
@@ -46,16 +58,18 @@ class Saver:
     Attributes:
         is_dirty: Whether there are changes that no save has begun to write, or whose save has failed.
         on_dirty: Callbacks for the first such change, if `changed` notes it or a save has failed.
+        logged: Waits for the log of the group that this broker leads, if it leads one; counts for later changes.
     """
 
     def __init__(self, file: ConfigFile, snapshot: Snapshot, pool: Executor) -> None:
         self.is_dirty = False
         self.on_dirty: list[Callable[[], None]] = []
+        self.logged: Logged = not_logged
         self._file = file
         self._snapshot = snapshot
         self._pool = pool
-        self._running: asyncio.Future[None] | None = None
-        self._next: asyncio.Future[None] | None = None
+        self._running: _Saved | None = None
+        self._next: _Saved | None = None
         self._pause: asyncio.TimerHandle | None = None
         self._began = 0.0  # Start of the current save, seconds of the loop.
 
@@ -73,9 +87,9 @@ class Saver:
         """
         self.is_dirty = True
         if self._running is None and self._pause is None:
-            return self._begin(_Saved())
+            return self._begin(_Saved(self.logged))
         if self._next is None:
-            self._next = _Saved()
+            self._next = _Saved(self.logged)
         return self._next
 
     def saving(self) -> "asyncio.Future[None] | None":
@@ -102,7 +116,7 @@ class Saver:
         if self.is_dirty:
             await asyncio.wait([self.save_soon()])
 
-    def _begin(self, waiter: asyncio.Future[None]) -> asyncio.Future[None]:
+    def _begin(self, waiter: _Saved) -> _Saved:
         self._running = waiter
         self._next = None
         self.is_dirty = False
@@ -122,20 +136,27 @@ class Saver:
         return took
 
     def _written(self, work: "asyncio.Future[float]") -> None:
+        error, waiter = work.exception(), self._running
+        assert waiter is not None
+        if error is not None:
+            _log.error("cannot write %s: %s", self._file.path, error_text(error))
+            error = RequestError(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                "the change is in force but could not be written to disk; see the broker's log",
+            )
+        elif (logging := waiter.logged()) is not None:
+            logging.add_done_callback(lambda done: self._ended(work, done.exception()))
+            return
+        self._ended(work, error)
+
+    def _ended(self, work: "asyncio.Future[float]", error: BaseException | None) -> None:
         waiter, self._running = self._running, None
         assert waiter is not None
-        error = work.exception()
         if error is None:
             waiter.set_result(None)
         else:
             self.changed()
-            _log.error("cannot write %s: %s", self._file.path, error_text(error))
-            waiter.set_exception(
-                RequestError(
-                    ResponseCode.SERVICE_NOT_AVAILABLE,
-                    "the change is in force but could not be written to disk; see the broker's log",
-                )
-            )
+            waiter.set_exception(error)
             waiter.exception()  # Marks the exception as seen: nobody may be waiting.
         pause = 0.0
         if error is None:

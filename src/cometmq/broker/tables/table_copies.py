@@ -111,11 +111,6 @@ class TableCopies:
                 "master now, delete it there again", name, ", ".join(sorted(self._lacking(code, number))),
             )  # fmt: skip
 
-    def announce(self) -> None:
-        """Let all connected CometMQ slaves copy the tables soon, because some have changed."""
-        for slave in self._slaves() & self._peers.keys():
-            self._peers[slave].notify(Code.GET_ALL_TOPIC_CONFIG, {})
-
     def _until(self, is_there: Callable[[], bool]) -> Steps[None]:
         """Wait until `is_there` returns True; raise TimeoutError after 4 s."""
         if is_there():

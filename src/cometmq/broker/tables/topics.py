@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 
@@ -60,6 +60,8 @@ class Topics:
             something by topic forget it (`forget_topic`).
         deleted: The remembered deletions of topics and groups.
         refused: Number of refused creations and changes: too many topics, or too large for a registration.
+        is_logged: Whether changes go through the log of the group that this broker leads. A topic is then deleted when a
+            majority has that in its log; only then its queues are.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class Topics:
     ) -> None:
         self.clock = clock
         self.version = self.whole_version = DataVersion(clock.now_ms())
-        self.is_whole = False
+        self.is_whole = self.is_logged = False
         self.refused = 0
         self.was_copy = self.is_promoted = False
         self.on_change: list[Callable[[str], None]] = []
@@ -109,9 +111,8 @@ class Topics:
     def add_system_topics(self) -> None:
         """Create the system topics that the settings want and that are missing, and call `on_change` for each."""
         missing = [each for each in self._system_topics() if each.name not in self._topics]
-        for config in missing:
-            self._system.add(config.name)
-            self._set(config)
+        self._system.update(config.name for config in missing)
+        self._set({config.name: config for config in missing})
         if missing:
             self._changed()
         for config in missing:
@@ -134,8 +135,7 @@ class Topics:
             if counts.get(name, 0) > config.queue_count
             and not name.startswith(names.LMQ_PREFIX)
         ]
-        for config in (*made, *widened):
-            self._set(config)
+        self._set({config.name: config for config in (*made, *widened)})
         if made or widened:
             self._changed()
         if made:
@@ -254,10 +254,12 @@ class Topics:
 
         Raises:
             RequestError: There are too many topics for a new one that is no system topic, or they would not fit into a
-                registration at nameservers.
+                registration at nameservers; or the topic is being deleted from the log of a group.
         """
-        self._check_room(config, self._topics.get(config.name))
-        self._set(config)
+        known = self._topics.get(config.name)
+        self._check_room(config, known)
+        self._check_gone(config.name, known)
+        self._set({config.name: config})
         return self._changed(config.name)
 
     def delete(self, name: str, *, end: int) -> asyncio.Future[tuple[None, None]]:
@@ -272,10 +274,18 @@ class Topics:
         noted = self._forget(name, end)
         return asyncio.gather(noted, self._changed(name))
 
+    def _check_gone(self, name: str, known: TopicConfig | None) -> None:
+        """Raise RequestError while the old queues of a topic are not deleted yet; a new topic must not inherit them."""
+        saving = self._unsaved.get(name) if self.is_logged and known is None else None
+        if saving is not None and not saving.done():
+            raise RequestError(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                f"topic {name} is being deleted, and cannot be created before; try again",
+            )
+
     def _forget(self, name: str, end: int) -> asyncio.Future[None]:
         noted = self.deleted.note(name, end, self.clock.now_ms())
-        for forget in self.on_delete:
-            forget(name)
+        self.forget(name)
         return noted
 
     def note_deleted_group(self, group: str, end: int) -> asyncio.Future[None]:
@@ -293,32 +303,57 @@ class Topics:
             for name in (self._topics.keys() - table.topics.keys() if end is not None else ())
             if not self.is_system(name)
         ]
-        changed = [
-            config for name, config in table.topics.items() if self._topics.get(name) != config
-        ]
+        changed: dict[str, TopicConfig | None] = {
+            name: config
+            for name, config in table.topics.items()
+            if self._topics.get(name) != config
+        }
         self.is_whole = self.is_whole or end is not None
         if self.is_whole:
             self.whole_version = table.version
         if not (gone or changed) and self.version == table.version:
             return []
-        for config in changed:
-            self._set(config)
+        changed.update(dict.fromkeys(gone))
+        self._set(changed)
         for name in gone:
-            self._count(self._topics.pop(name), -1)
             self._forget(name, end or 0)
-        self.version = table.version
-        self.saver.save_soon()
-        for name in (*gone, *(config.name for config in changed)):
-            for listener in self.on_change:
-                listener(name)
+        self._renewed(changed, table.version)
         return gone
 
-    def _set(self, config: TopicConfig) -> None:
-        known = self._topics.get(config.name)
-        if known is not None:
-            self._count(known, -1)
-        self._topics[config.name] = config
-        self._count(config, 1)
+    def apply(self, changes: Mapping[str, TopicConfig | None]) -> None:
+        """Set topics, or remove those that are None, as the leader of the group has them; system topics stay."""
+        changed = {
+            name: config
+            for name, config in changes.items()
+            if self._topics.get(name) != config
+            and not (config is None and self.is_system(name))
+        }
+        if changed:
+            self._set(changed)
+            self._renewed(changed, self.version.next(self.clock.now_ms()))
+
+    def forget(self, name: str) -> None:
+        """Let everything that stores something by topic forget a deleted one (`on_delete`)."""
+        for forget in self.on_delete:
+            forget(name)
+
+    def _set(self, changes: Mapping[str, TopicConfig | None]) -> None:
+        for name, config in changes.items():
+            known = self._topics.get(name)
+            if known is not None:
+                self._count(known, -1)
+            if config is None:
+                self._topics.pop(name, None)
+            else:
+                self._topics[name] = config
+                self._count(config, 1)
+
+    def _renewed(self, names: Iterable[str], version: DataVersion) -> None:
+        self.version = version
+        self.saver.save_soon()
+        for name in names:
+            for listener in self.on_change:
+                listener(name)
 
     def _count(self, config: TopicConfig, sign: int) -> None:
         self._size += sign * topic_size(config)

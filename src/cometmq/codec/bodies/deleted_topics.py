@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from cometmq.codec import fastjson
-from cometmq.codec.bodies.json_object import load_object
+from cometmq.codec.bodies.json_object import JsonObject, load_object
 
 _MEMBER = "deletedTopics"
 
@@ -23,17 +23,21 @@ class DeletedTopic(NamedTuple):
 
 def encode_deleted_topics(topics: Mapping[str, DeletedTopic]) -> str:
     """Encode deletions, by name, as the text of deletedTopics.json."""
-    members = {
-        name: {"end": each.end, "timeStamp": each.deleted_ms} for name, each in topics.items()
-    }
+    members = {name: deletion_json(each) for name, each in topics.items()}
     return fastjson.dumps({_MEMBER: members}).decode()
 
 
 def decode_deleted_topics(text: str) -> dict[str, DeletedTopic]:
     """Decode deletedTopics.json to deletions by name. Raises CodecError if the text is malformed."""
     part = load_object(text, _MEMBER).member(_MEMBER)
-    return {
-        str(name): DeletedTopic(of.int64("end", 0), of.int64("timeStamp", 0))
-        for name in part.names()
-        for of in [part.member(name)]
-    }
+    return {str(name): deletion(part.member(name)) for name in part.names()}
+
+
+def deletion_json(deleted: DeletedTopic) -> dict[str, int]:
+    """Convert a deletion to a dict of JSON values."""
+    return {"end": deleted.end, "timeStamp": deleted.deleted_ms}
+
+
+def deletion(part: JsonObject) -> DeletedTopic:
+    """Decode a deletion from its JSON object. Raises CodecError if it is malformed."""
+    return DeletedTopic(part.int64("end", 0), part.int64("timeStamp", 0))

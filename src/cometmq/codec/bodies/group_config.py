@@ -6,7 +6,7 @@ consumeMessageOrderly, consumeTimeoutMinute, groupRetryPolicy, groupSysFlag and 
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, NamedTuple
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object, load_request
@@ -29,6 +29,16 @@ class GroupTable:
     version: DataVersion
     groups: Mapping[str, GroupConfig] = field(default_factory=dict)
     forbidden: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+class GroupEntry(NamedTuple):
+    """What a table has about one group: its settings, if it exists, and what it may not do with topics."""
+
+    config: GroupConfig | None
+    forbidden: Mapping[str, int]
+
+
+NO_GROUP = GroupEntry(None, {})
 
 
 def _retry_policy(part: JsonObject, key: str) -> Mapping[str, Any]:
@@ -108,6 +118,19 @@ def _table_json(table: GroupTable) -> dict[str, Any]:
             name: _GROUP.to_json(group) for name, group in table.groups.items()
         },
     }
+
+
+def group_entry_json(entry: GroupEntry) -> dict[str, Any]:
+    """Convert an entry of a table of groups to a dict of JSON values, with the members of one."""
+    config = None if entry.config is None else _GROUP.to_json(entry.config)
+    return {"config": config, "forbidden": dict(entry.forbidden)}
+
+
+def group_entry(part: JsonObject, name: str) -> GroupEntry:
+    """Decode the entry of a group in a table of entries. Raises CodecError if it is malformed."""
+    entry = part.member(name)
+    config = _named_group(entry, "config") if "config" in entry else None
+    return GroupEntry(config, entry.table("forbidden", JsonObject.int32))
 
 
 def _named_group(part: JsonObject, name: str) -> GroupConfig:

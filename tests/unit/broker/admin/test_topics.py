@@ -255,10 +255,10 @@ async def test_a_group_goes_on_where_another_one_is(tables, comparison):
     tables.topics.put(TopicConfig("other", 1, 1))
     for topic in ("orders", "other", "gone"):
         tables.offsets.commit("g", topic, 0, offset=2)
-    comparison.copy(CloneOffsetsRequest("g", "heir", "other"))
+    tables.world.run(comparison.copy(CloneOffsetsRequest("g", "heir", "other")))
     assert tables.offsets.topics_of("heir") == ["other"]
     tables.offsets.commit("heir", "orders", 0, offset=9)  # It goes back, too.
-    comparison.copy(CloneOffsetsRequest("g", "heir"))
+    tables.world.run(comparison.copy(CloneOffsetsRequest("g", "heir")))
     assert set(tables.offsets.topics_of("heir")) == {"orders", "other"}
     assert tables.offsets.get("heir", "orders", 0) == 2
     assert tables.offsets.get("g", "orders", 0) == 2

@@ -123,6 +123,7 @@ class RunningMember:
         place: Its place in the group.
         is_over: Whether it takes no part in the group any more, because of an error such as a failed disk.
         is_serving: Whether it leads, has committed a record of its term, and has dispatched everything before it.
+        is_readable: Whether everything that consumers can see here is known to be committed; a restart forgets how much is.
         on_change: Called when it starts or stops serving, follows another leader, fails, or `is_readable` changes.
     """
 
@@ -160,6 +161,7 @@ class RunningMember:
         self._ended: Callable[[], None] | None = None
         # Whether it led, who did, and whether it was readable, when last looked at.
         self._known = (False, "", False)
+        self.is_readable = log.commit >= store.positions.dispatched
         self._led_since = 0
         self._handing_over_since: int | None = None
         self._cancel_tick: Callable[[], object] | None = None
@@ -198,11 +200,6 @@ class RunningMember:
         if not self.is_serving or self.member.term != term:
             raise NotAllowed(f"{self.place.own} does not lead the term {term} any more")
         self._side.end_copying()
-
-    @property
-    def is_readable(self) -> bool:
-        """Whether everything that consumers can see here is known to be committed; a restart forgets how much is."""
-        return self.member.log.commit >= self._positions.dispatched
 
     # --- events
 
@@ -248,6 +245,8 @@ class RunningMember:
             self._look()
             yield from self._do(self.member.ready())
             self._publish()
+            # Only now: what the state machine has cut is visible until that is done.
+            self.is_readable = self.member.log.commit >= self._positions.dispatched
             self._look()
 
     def _ran(self, _result: None, error: BaseException | None) -> None:

@@ -1,0 +1,250 @@
+"""Writes the changes of the leader's tables to the log of its group, and snapshots of all tables (docs/design/0068).
+
+A change is appended when it is made, before what depends on it, such as messages of a new topic. Offsets that consumers
+commit are written once per second. A snapshot is due when a log file begins, so that older files may be deleted, and
+when much was written since the last one. It is written in pieces, between which changes are written, too: what is read from
+the beginning of a snapshot to the end of the log has the last value of each key.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+
+from cometmq.broker.inner.puts import InnerMessage
+from cometmq.broker.parts import LastingParts
+from cometmq.broker.replication.group.logged_tables import (
+    DELETIONS,
+    GROUPS,
+    OFFSETS,
+    RESETS,
+    TOPICS,
+    delete_queues,
+)
+from cometmq.broker.tables.deleted_topics import group_of_deletion
+from cometmq.broker.tables.logged_table import LoggedTable
+from cometmq.broker.tables.saving import not_logged
+from cometmq.codec.bodies.table_changes import (
+    BEGIN_TAG,
+    CHANGE_TAG,
+    END_TAG,
+    TABLES_TOPIC,
+    SnapshotPlace,
+    encode_changes,
+    encode_place,
+)
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import CometError, RequestError, StoreReadOnly
+from cometmq.model.properties import TAGS
+from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps, confirmed, turn_end
+from cometmq.store.appender import PutResult
+from cometmq.store.positions import Durability
+
+_log = logging.getLogger(__name__)
+
+PERIOD_SECONDS = 1.0
+# Number of members of the values in a record, if it has more than one key: some 2 ms, and some 50 KB.
+_MEMBERS_AT_ONCE = 2_000
+# A snapshot is due after so many bytes of changes, if it is not larger itself.
+_CHANGES_SIZE_MAX = 4 << 20
+_TOPIC = TopicConfig(TABLES_TOPIC, 1, 1)
+
+# A changed key: the name of its table, and the key.
+Key = tuple[str, str]
+RunSteps = Callable[[Steps[None]], "asyncio.Future[None]"]
+
+
+class TableWriter:
+    """Writes the tables of a leader to the log, for one term.
+
+    Attributes:
+        touched: Each "topic@group" with commits that are not in the log yet.
+    """
+
+    def __init__(
+        self,
+        parts: LastingParts,
+        tables: Iterable[LoggedTable],
+        *,
+        snapshot: SnapshotPlace | None,
+        run: RunSteps,
+    ) -> None:
+        """`snapshot` is the last one in the log; `run` runs steps to their end."""
+        self.touched: set[str] = set()
+        self._parts = parts
+        self._tables = {table.name: table for table in tables}
+        self._snapshot = snapshot
+        self._run = run
+        self._changed: dict[Key, None] = {}
+        self._deleted: dict[str, int] = {}
+        self._end = 0  # Physical offset after the last record.
+        self._size = 0  # Of the changes since the snapshot, in bytes.
+        self._has_failed = False
+        self._is_over = False
+
+    def begin(self) -> None:
+        """Write every change from now on; changes of topics and groups are saved once a majority has them."""
+        topics, groups, offsets = self._parts.topics, self._parts.groups, self._parts.offsets
+        offsets.lead(self.touched)
+        offsets.logged, topics.is_logged = self.logged, True
+        for saver in (topics.saver, topics.deleted.saver, groups.saver):
+            saver.logged = self.logged
+        topics.on_change.append(partial(self.change, TOPICS))
+        topics.deleted.on_note.append(partial(self.note, DELETIONS))
+        groups.on_change.append(partial(self.change, GROUPS))
+        offsets.on_change += [partial(self.note, OFFSETS), partial(self.note, RESETS)]
+
+    def stop(self) -> None:
+        """Write nothing any more: from now on no change counts as stored by the group."""
+        self._is_over = True
+
+    def end(self) -> None:
+        """Let later saves not wait for the log; the owner of the tables' lists of callbacks removes those of `begin`."""
+        topics, groups, offsets = self._parts.topics, self._parts.groups, self._parts.offsets
+        offsets.logged, topics.is_logged = not_logged, False
+        for saver in (topics.saver, topics.deleted.saver, groups.saver):
+            saver.logged = not_logged
+
+    # --- changes
+
+    def note(self, table: str, key: str) -> None:
+        """Note a change; it is written with the next one, or soon."""
+        self._changed[table, key] = None
+
+    def change(self, table: str, key: str) -> None:
+        """Append a change, and those noted before; if the store refuses them they are written later, see `logged`."""
+        self.note(table, key)
+        try:
+            self._append_changes()
+        except CometError:
+            return
+
+    def _append_changes(self) -> None:
+        """Append the changes that were noted, in their order.
+
+        Raises:
+            StoreError, CodecError: The store refuses them now.
+        """
+        if self._is_over:
+            raise StoreReadOnly("this broker does not lead its group any more")
+        for keys, body in self._bodies(list(self._changed)):
+            self._append(CHANGE_TAG, body)
+            for table, name in keys:
+                del self._changed[table, name]
+                if table == DELETIONS and group_of_deletion(name) is None:
+                    found = self._parts.topics.deleted.get(name)
+                    self._deleted[name] = 0 if found is None else found.end
+
+    def _bodies(self, keys: Iterable[Key]) -> Iterator[tuple[list[Key], bytes]]:
+        """Yield the bodies of records with the current values of these keys, and the keys in each."""
+        some: list[Key] = []
+        changes: dict[str, dict[str, Mapping[str, object] | None]] = {}
+        count = 0
+        for table, key in keys:
+            value = self._tables[table].value(key)
+            changes.setdefault(table, {})[key] = value
+            some.append((table, key))
+            count += 1 + len(value or ())
+            if count >= _MEMBERS_AT_ONCE:
+                yield some, encode_changes(changes)
+                some, changes, count = [], {}, 0
+        if some:
+            yield some, encode_changes(changes)
+
+    def _append(self, tag: str, body: bytes) -> PutResult:
+        parts = self._parts
+        message = InnerMessage(
+            _TOPIC, 0, body, {TAGS: tag}, parts.clock.now_ms(), parts.store.store_host
+        )
+        (result,) = parts.inner.put(message)
+        self._end = result[1] + result[2]
+        self._size += result[2]
+        return result
+
+    def logged(self) -> "asyncio.Future[None]":
+        """Return a future that is done when a majority has all changes until now (`saving.Logged`)."""
+        return self._run(self._logged())
+
+    def _logged(self) -> Steps[None]:
+        """Wait until a majority has all changes, then delete the queues of topics that were deleted.
+
+        Raises:
+            RequestError: No majority has them in time, or the store refuses them.
+        """
+        try:
+            self._append_changes()
+        except CometError as error:
+            raise _not_logged(f"could not be written to the log: {error}") from None
+        durability = yield from confirmed(self._end)
+        if durability is not Durability.OK:
+            raise _not_logged(f"was {durability.value}")
+        for name, end in list(self._deleted.items()):
+            delete_queues(self._parts.store, name, end)
+            self._deleted.pop(name, None)
+            yield from turn_end()
+
+    # --- each second
+
+    def step(self) -> Steps[float]:
+        """Write the offsets that were committed, changes that the store refused, and a snapshot if one is due."""
+        try:
+            yield from self._write_offsets()
+            if self._changed:
+                self._append_changes()
+            if self._is_due():
+                yield from self._write_snapshot()
+            self._has_failed = False
+        except CometError as error:
+            if not self._has_failed:
+                _log.warning(
+                    "topics, groups and offsets cannot be written to the log now: %s", error
+                )
+            self._has_failed = True
+        return PERIOD_SECONDS
+
+    def _write_offsets(self) -> Steps[None]:
+        for keys, body in self._bodies([(OFFSETS, key) for key in self.touched]):
+            self._append(CHANGE_TAG, body)
+            self.touched.difference_update(key for _, key in keys)
+            yield from turn_end()
+
+    def finish(self) -> Steps[None]:
+        """Write all changes a last time, and wait until a majority has them, if this broker still leads."""
+        try:
+            yield from self._write_offsets()
+            yield from self._logged()
+        except CometError as error:
+            _log.info("the last changes of this leader may be missing in the log: %s", error)
+
+    def _is_due(self) -> bool:
+        place, store = self._snapshot, self._parts.store
+        if place is None or self._size > max(_CHANGES_SIZE_MAX, 2 * place.size):
+            return True
+        file_size = store.replica_side.file_size
+        # One that fills files itself counts from its end, or it would be due again at once.
+        at = place.begin + (place.size if 2 * place.size > file_size else 0)
+        return at // file_size < store.max_offset // file_size
+
+    def _write_snapshot(self) -> Steps[None]:
+        self._size = 0
+        first, begin, _ = self._append(BEGIN_TAG, b"{}")
+        for _, body in self._bodies(self._keys()):
+            self._append(CHANGE_TAG, body)
+            yield from turn_end()
+        place = SnapshotPlace(first, begin, self._size)
+        self._append(END_TAG, encode_place(place))
+        if (yield from confirmed(self._end)) is Durability.OK:
+            self._snapshot, self._size = place, 0
+
+    def _keys(self) -> Iterator[Key]:
+        for name, table in self._tables.items():
+            for key in table.all_keys():
+                yield name, key
+
+
+def _not_logged(why: str) -> RequestError:
+    return RequestError(
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        f"the change {why}; a later leader may lack it. Look at it again, and repeat it if it is missing",
+    )

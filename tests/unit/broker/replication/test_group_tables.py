@@ -1,0 +1,331 @@
+"""Topics, groups and offsets in a group's log: what the leader writes, and what another member makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cometmq.broker.replication.group.logged_tables import logged_tables
+from cometmq.broker.replication.group.table_reader import TableReader
+from cometmq.broker.replication.group.table_writer import TableWriter
+from cometmq.codec.bodies.table_changes import (
+    BEGIN_TAG,
+    CHANGE_TAG,
+    TABLES_TOPIC,
+    SnapshotPlace,
+    decode_place,
+    encode_place,
+)
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import CodecError, RequestError
+from cometmq.model.group import GroupConfig
+from cometmq.model.topic import TopicConfig
+from cometmq.steps.on_loop import LoopWorld, Machines
+from tests.support.hand_clock import HandClock
+from tests.support.steps import run
+from tests.support.store_puts import make_put
+from tests.unit.broker.parts_by_hand import load_tables, parts_by_hand
+
+
+class Member:
+    """A member's store and tables; as leader it writes them to its log, of which others get the bytes."""
+
+    def __init__(self, parts) -> None:
+        load_tables(parts)
+        self.parts = parts
+        self.store = parts.store
+        self.reader = TableReader(parts.store, logged_tables(parts))
+        self.writer: TableWriter | None = None
+
+    async def lead(self) -> TableWriter:
+        await run(self.reader.catch_up())
+        machines = Machines(LoopWorld(store=self.store), "test")
+        self.writer = TableWriter(
+            self.parts, self.reader.tables, snapshot=self.reader.snapshot, run=machines.run
+        )
+        self.writer.begin()
+        return self.writer
+
+    async def second(self) -> None:
+        """What the leader does each second."""
+        assert self.writer is not None
+        machines = Machines(LoopWorld(store=self.store), "test")
+        assert await machines.run(self.writer.step()) == 1.0
+
+    async def follow(self, leader: Member) -> None:
+        """Get the leader's log, and apply the changes in it."""
+        at = self.store.max_offset
+        while at < leader.store.max_offset:
+            at = self.store.append_raw(at, bytes(leader.store.read_log(at, 1 << 20)))
+        self.store.dispatch_pending()
+        await run(self.reader.catch_up())
+
+    def send(self, topic: str, body: bytes) -> None:
+        self.store.put_many([make_put(self.store, topic, body=body)])
+        self.store.dispatch_pending()
+
+    def content(self) -> tuple[object, ...]:
+        """All that the tables have, without versions."""
+        parts = self.parts
+        groups = parts.groups.table()
+        deleted = parts.topics.deleted
+        return (
+            parts.topics.table().topics,
+            dict(groups.groups),
+            dict(groups.forbidden),
+            dict(parts.offsets.table().offsets),
+            {name: deleted.get(name) for name in deleted.names()},
+        )
+
+    async def close(self) -> None:
+        for table in (
+            self.parts.topics,
+            self.parts.groups,
+            self.parts.offsets,
+            self.parts.locks,
+        ):
+            await table.close()
+
+
+@pytest.fixture
+async def leader(tmp_path):
+    with parts_by_hand(tmp_path / "leader", HandClock()) as parts:
+        member = Member(parts)
+        yield member
+        if member.writer is not None:
+            member.writer.end()
+        await member.close()
+
+
+@pytest.fixture
+async def follower(tmp_path):
+    with parts_by_hand(tmp_path / "follower", HandClock()) as parts:
+        member = Member(parts)
+        parts.offsets.follow()
+        parts.groups.is_copy = True
+        yield member
+        await member.close()
+
+
+async def test_a_member_has_what_the_leader_changed(leader, follower):
+    await leader.lead()
+    await leader.second()
+    await follower.follow(leader)
+    parts = leader.parts
+    await parts.topics.put(TopicConfig("orders", 4, 4, attributes={"message.type": "FIFO"}))
+    await parts.groups.put(GroupConfig("billing", retry_max_times=3))
+    await parts.groups.permit("billing", "orders", is_readable=False)
+    await parts.groups.permit("unknown", "orders", is_readable=False)
+    parts.offsets.commit("billing", "orders", 0, offset=7)
+    await follower.follow(leader)
+    assert follower.content()[:3] == leader.content()[:3]
+    assert follower.parts.offsets.get("billing", "orders", 0) is None, "commits wait a second"
+    await leader.second()
+    await follower.follow(leader)
+    assert follower.content() == leader.content()
+    await parts.groups.delete("billing")
+    parts.topics.note_deleted_group("billing", parts.store.max_offset)
+    await parts.topics.delete("orders", end=parts.store.max_offset)
+    await leader.second()
+    await follower.follow(leader)
+    assert follower.content() == leader.content()
+    assert not follower.parts.offsets.has_any("billing", "orders")
+
+
+async def test_offsets_are_written_once_a_second_however_often_they_are_committed(leader):
+    await leader.lead()
+    await leader.second()
+    end = leader.store.max_offset
+    for offset in range(1_000):
+        leader.parts.offsets.commit("billing", "orders", 0, offset=offset)
+    assert leader.store.max_offset == end
+    await leader.second()
+    assert end < leader.store.max_offset < end + 500
+    end = leader.store.max_offset
+    await leader.second()
+    assert leader.store.max_offset == end, "nothing has changed"
+
+
+async def test_a_reset_is_written_at_once(leader, follower):
+    await leader.lead()
+    leader.parts.offsets.commit("billing", "orders", 0, offset=9)
+    await leader.second()
+    leader.parts.offsets.reset("billing", "orders", 0, offset=4)
+    await leader.parts.offsets.logged()
+    await follower.follow(leader)
+    offsets = follower.parts.offsets
+    assert offsets.get("billing", "orders", 0) == 4
+    assert offsets.has_reset("billing", "orders", 0), "a consumer must still be told"
+    assert leader.parts.offsets.take_reset("billing", "orders", 0) == 4
+    await leader.second()
+    await follower.follow(leader)
+    assert not offsets.has_reset("billing", "orders", 0)
+
+
+@pytest.mark.parametrize("is_read_late", [False, True])
+async def test_a_topic_that_is_created_again_has_none_of_the_old_messages(
+    leader, follower, is_read_late
+):
+    await leader.lead()
+    topics = leader.parts.topics
+    await topics.put(TopicConfig("orders", 2, 2))
+    leader.send("orders", b"old")
+    leader.send("orders", b"older")
+    leader.parts.offsets.commit("billing", "orders", 0, offset=2)
+    await leader.second()
+    if not is_read_late:
+        await follower.follow(leader)
+    deletion = topics.delete("orders", end=leader.store.max_offset)
+    with pytest.raises(RequestError, match="is being deleted"):
+        topics.put(TopicConfig("orders", 3, 3))
+    await deletion
+    assert not leader.store.queues_of("orders")
+    await topics.put(TopicConfig("orders", 3, 3))
+    leader.send("orders", b"new")
+    await follower.follow(leader)
+    assert follower.content() == leader.content()
+    for member in (leader, follower):
+        assert member.parts.topics.existing("orders").read_queues == 3
+        assert not member.parts.offsets.has_any("billing", "orders")
+        queue = member.store.queue("orders", 0)
+        assert (queue.min_offset, queue.max_offset) == (0, 1)
+
+
+async def test_a_member_drops_what_was_never_committed(leader, follower):
+    await leader.lead()
+    await leader.parts.topics.put(TopicConfig("orders", 4, 4))
+    await leader.parts.topics.put(TopicConfig("kept", 1, 1))
+    await leader.parts.groups.put(GroupConfig("billing", retry_max_times=3))
+    leader.send("kept", b"message")
+    await leader.second()
+    await follower.follow(leader)
+    # As a leader whose last records were cut from its log: changes of every kind.
+    topics, groups = follower.parts.topics, follower.parts.groups
+    await topics.put(TopicConfig("lost", 1, 1))
+    await topics.put(TopicConfig("orders", 9, 9))
+    await topics.delete("kept", end=follower.store.max_offset)
+    await groups.put(GroupConfig("lost"))
+    await groups.delete("billing")
+    follower.parts.offsets.commit("lost", "orders", 0, offset=1)
+    follower.parts.offsets.lead()
+    follower.reader.rewind()
+    await follower.follow(leader)
+    assert follower.content() == leader.content()
+    assert not topics.deleted.covers("kept", 0)
+    assert follower.store.queue("kept", 0).max_offset == 1
+
+
+async def test_a_new_member_needs_only_the_log_from_the_last_snapshot_on(leader, follower):
+    await leader.lead()
+    for number in range(300):
+        leader.parts.topics.put(TopicConfig(f"topic{number}", 1, 1))
+    await leader.parts.topics.delete("topic7", end=leader.store.max_offset)
+    leader.parts.offsets.commit("billing", "topic1", 0, offset=5)
+    for _ in range(20):
+        leader.send("topic1", b"x" * 100_000)  # The next log file begins.
+    await leader.second()
+    place = leader.writer._snapshot
+    assert place.begin > 1 << 20
+    # The first file is deleted: another log begins with the second one.
+    begin = 1 << 20
+    follower.store.append_raw(begin, bytes(leader.store.read_log(begin, 1 << 20)))
+    await follower.follow(leader)
+    assert follower.reader.snapshot == place
+    assert follower.content() == leader.content()
+
+
+async def test_a_snapshot_is_written_when_a_log_file_begins_and_not_again(leader):
+    await leader.lead()
+
+    async def writes_snapshot() -> bool:
+        before = leader.writer._snapshot
+        await leader.second()
+        return leader.writer._snapshot != before
+
+    assert await writes_snapshot()
+    assert not await writes_snapshot()
+    leader.send("orders", b"x" * 800_000)
+    assert not await writes_snapshot()
+    leader.send("orders", b"x" * 800_000)
+    assert await writes_snapshot()
+    assert not await writes_snapshot()
+
+
+async def test_a_snapshot_without_an_end_does_not_count(leader, follower):
+    writer = await leader.lead()
+    await leader.parts.topics.put(TopicConfig("orders", 4, 4))
+    await leader.second()
+    place = writer._snapshot
+    writer._append(BEGIN_TAG, b"{}")
+    writer._append(CHANGE_TAG, b"{}")
+    await follower.follow(leader)
+    assert follower.reader.snapshot == place
+    assert "orders" in follower.content()[0]
+
+
+async def test_what_changes_while_a_snapshot_is_written_is_not_lost(leader, follower):
+    writer = await leader.lead()
+    for number in range(500):
+        leader.parts.topics.put(TopicConfig(f"topic{number}", 1, 1))
+    writing = asyncio.ensure_future(leader.second())
+    for number in range(0, 500, 5):
+        await asyncio.sleep(0)
+        leader.parts.topics.put(TopicConfig(f"topic{number}", 2, 2))
+        if number % 10 == 0:
+            leader.parts.topics.delete(f"topic{number + 1}", end=leader.store.max_offset)
+        leader.parts.offsets.commit("billing", f"topic{number}", 0, offset=number)
+    await writing
+    await leader.second()
+    await writer.logged()
+    await follower.follow(leader)
+    assert follower.reader.snapshot is not None
+    assert follower.content() == leader.content()
+
+
+async def test_a_change_that_the_store_refuses_is_an_error_and_written_later(leader, follower):
+    await leader.lead()
+    side = leader.store.replica_side
+    side.begin_copying()
+    with pytest.raises(RequestError, match="this broker is a slave") as refused:
+        await leader.parts.topics.put(TopicConfig("orders", 4, 4))
+    assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    side.end_copying()
+    await leader.second()
+    await follower.follow(leader)
+    assert "orders" in follower.content()[0]
+
+
+async def test_a_table_larger_than_a_record_comes_in_pieces(leader, follower):
+    await leader.lead()
+    for group in range(30):
+        for queue_id in range(1_000):
+            leader.parts.offsets.commit(f"group{group}", "orders", queue_id, offset=queue_id)
+    await leader.second()
+    await follower.follow(leader)
+    assert follower.content() == leader.content()
+    queue = leader.store.queue(TABLES_TOPIC, 0)
+    sizes = [entry.size for entry in leader.store.entries(queue, 0, queue.max_offset)]
+    assert len(sizes) > 20
+    assert max(sizes) < 100_000
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'{"topics":[]}', b'{"topics":{"a":1}}', b'{"consumerOffsets":{"a":{"b":1}}}']
+)  # fmt: skip
+async def test_a_malformed_record_is_ignored_and_logged(leader, follower, caplog, body):
+    writer = await leader.lead()
+    writer._append(CHANGE_TAG, body)
+    writer._append(CHANGE_TAG, b'{"laterTable":{"a":1}}')
+    await leader.parts.topics.put(TopicConfig("orders", 4, 4))
+    await follower.follow(leader)
+    assert "orders" in follower.content()[0]
+    if body:
+        assert f"in topic {TABLES_TOPIC} is ignored" in caplog.text
+
+
+def test_the_place_of_a_snapshot_is_read_as_it_was_written():
+    place = SnapshotPlace(5, 1 << 40, 77)
+    assert decode_place(encode_place(place)) == place
+    with pytest.raises(CodecError):
+        decode_place(b'{"firstOffset":"x"}')
