@@ -17,7 +17,9 @@ COROUTINES = {
     "broker/role_change.py": {
         "_tell_change", "_changed", "_demote", "_promote", "_begin", "_go_back", "_become", "_keep",
     },
-    "broker/elected_role.py": {"_adapt", "_lead", "_follow", "_become"},
+    "broker/elected_role.py": {
+        "begin", "leave", "end", "_adapt_tables", "_adapt", "_lead", "_follow", "_follow_leader", "_leave", "_become",
+    },
     "broker/server.py": {"_open", "_end_role"},
     "broker/metrics/requests.py": {"_alive", "_ready", "_metrics"},
     "broker/pop/feature.py": {"_flushed"},

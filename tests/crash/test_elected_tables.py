@@ -7,6 +7,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from cometmq.model.codes import RequestCode as Code
 from tests.crash.test_elected_group import new_leader
 from tests.support.elected_group import (
@@ -23,7 +25,7 @@ from tests.support.load import read_queue
 from tests.support.processes import wait_until
 from tests.support.request_fields import topic_fields
 
-# A round takes some 5 s.
+# `ROUNDS=50 make crash` is the long run; a round takes 5 to 10 s.
 ROUNDS = int(os.environ.get("ROUNDS", "10"))
 GROUP = "billing"
 LOST_SECONDS_MAX = 1.5  # Offsets are written each second; the rest is for a busy machine.
@@ -94,6 +96,7 @@ def wait_for_bodies(address: str, bodies: list[bytes]) -> None:
     )
 
 
+@pytest.mark.timeout(60 + 30 * ROUNDS)
 def test_what_was_answered_is_there_when_the_leader_is_killed_at_once(tmp_path):
     with elected_brokers(tmp_path) as group:
         leader = group.wait_for_leader()

@@ -16,8 +16,8 @@ from cometmq.broker.registration.group_watch import Fence
 from cometmq.broker.replication.copy_mark import NEVER_COPIED
 from cometmq.broker.replication.group.elected_group import ElectedGroup
 from cometmq.broker.replication.group.logged_tables import logged_tables
-from cometmq.broker.replication.group.table_reader import TableReader
-from cometmq.broker.replication.group.table_writer import PERIOD_SECONDS, TableWriter
+from cometmq.broker.replication.group.table_reader import TableLogReader
+from cometmq.broker.replication.group.table_writer import PERIOD_SECONDS, TableLogWriter
 from cometmq.broker.replication.master_tables import take_over
 from cometmq.broker.replication.metadata import AskMaster, KnownLog
 from cometmq.broker.replication.requests import GROUP_TERM, of_term, slave_answers
@@ -50,13 +50,13 @@ class ElectedMaster(MasterRole):
     replicas: ElectedGroup  # type: ignore[assignment]  # Set once, by `begin`.
 
     def __init__(
-        self, ground: Ground, group: ElectedGroup, reader: TableReader, term: int
+        self, ground: Ground, group: ElectedGroup, reader: TableLogReader, term: int
     ) -> None:
         super().__init__(ground)
         self.term = term
         self._group = group
         self._reader = reader
-        self._writer = TableWriter(
+        self._writer = TableLogWriter(
             ground.parts, reader.tables, snapshot=reader.snapshot, run=self._machines.run
         )
 
@@ -123,7 +123,7 @@ class ElectedSlave(SlaveRole):
 
     _applying: KeptMachine | None = None  # Applies the changes of tables in the log.
 
-    def __init__(self, ground: Ground, group: ElectedGroup, reader: TableReader) -> None:
+    def __init__(self, ground: Ground, group: ElectedGroup, reader: TableLogReader) -> None:
         super().__init__(ground)
         self._group = group
         self._reader = reader
@@ -211,7 +211,7 @@ class ElectedRoles:
     """The current role of a member (`role`), which follows the election."""
 
     def __init__(self, ground: Ground, group: ElectedGroup) -> None:
-        self._reader = TableReader(ground.parts.store, logged_tables(ground.parts))
+        self._reader = TableLogReader(ground.parts.store, logged_tables(ground.parts))
         self._machines = Machines(ground.parts.world, "role")
         self.role: RunningRole = ElectedSlave(ground, group, self._reader)
         self._ground = ground

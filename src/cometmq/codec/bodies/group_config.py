@@ -32,7 +32,7 @@ class GroupTable:
 
 
 class GroupEntry(NamedTuple):
-    """What a table has about one group: its settings, if it exists, and what it may not do with topics."""
+    """The entry of a group in a table: its settings, if it exists, and what it may not do with topics."""
 
     config: GroupConfig | None
     forbidden: Mapping[str, int]

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from cometmq.broker.replication.group.logged_tables import logged_tables
-from cometmq.broker.replication.group.table_reader import TableReader
-from cometmq.broker.replication.group.table_writer import TableWriter
+from cometmq.broker.replication.group.table_reader import TableLogReader
+from cometmq.broker.replication.group.table_writer import TableLogWriter
 from cometmq.codec.bodies.table_changes import (
     BEGIN_TAG,
     CHANGE_TAG,
@@ -35,13 +35,13 @@ class Member:
         load_tables(parts)
         self.parts = parts
         self.store = parts.store
-        self.reader = TableReader(parts.store, logged_tables(parts))
-        self.writer: TableWriter | None = None
+        self.reader = TableLogReader(parts.store, logged_tables(parts))
+        self.writer: TableLogWriter | None = None
 
-    async def lead(self) -> TableWriter:
+    async def lead(self) -> TableLogWriter:
         await run(self.reader.catch_up())
         machines = Machines(LoopWorld(store=self.store), "test")
-        self.writer = TableWriter(
+        self.writer = TableLogWriter(
             self.parts, self.reader.tables, snapshot=self.reader.snapshot, run=machines.run
         )
         self.writer.begin()

@@ -37,7 +37,7 @@ _KEYS_AT_ONCE = 200
 _END_CODE = java_hash(END_TAG)
 
 
-class TableReader:
+class TableLogReader:
     """Reads the records of a group's tables, and applies them to the tables of this member.
 
     Attributes:

@@ -55,7 +55,7 @@ Key = tuple[str, str]
 RunSteps = Callable[[Steps[None]], "asyncio.Future[None]"]
 
 
-class TableWriter:
+class TableLogWriter:
     """Writes the tables of a leader to the log, for one term.
 
     Attributes:
