@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,10 @@ import pytest
 from cometmq import Admin, ClientSettings
 from cometmq.dashboard import DashboardCluster, DashboardSettings
 from cometmq.model.errors import SettingsError
-from tests.dashboard.conftest import ROOT, auth_cluster
+from tests.dashboard.conftest import auth_cluster
 from tests.dashboard.test_browser import PAGES, SCREENS, Watched, overflow
 from tests.dashboard.web import ADMIN, Served, Visitor, hidden, text_of, wait_for
+from tests.support.auth_users import ROOT
 from tests.support.chromium import chromium
 
 PLAIN, GUARDED = "/cluster/plain", "/cluster/guarded.eu"
@@ -55,27 +55,26 @@ def two(
 
 
 @pytest.fixture(scope="module")
-def admin(two: Served) -> Iterator[Visitor]:
+def admin(two: Served) -> Visitor:
     visitor = Visitor(two)
     given = {"name": ADMIN, "password": two.password}
     assert visitor.http.post(f"{PLAIN}/login", data=given).headers["location"] == f"{PLAIN}/"
     visitor.csrf = hidden(visitor.get(f"{PLAIN}/groups/new"))["csrf"]
-    yield visitor
-    visitor.close()
+    return visitor
 
 
 def test_the_root_leads_to_the_first_cluster_and_its_login(two):
-    with closing(Visitor(two)) as stranger:
-        for path in ("/", "/topics", "/login", "/cluster/none/topics"):
-            assert stranger.http.get(path).headers["location"] == f"{PLAIN}/"
-        assert stranger.http.get(f"{PLAIN}/").headers["location"] == f"{PLAIN}/login"
-        said = stranger.http.get(f"{GUARDED}/topics?all=1")
-        assert said.headers["location"] == f"{GUARDED}/login?next=%2Fcluster%2Fguarded.eu%2Ftopics%3Fall%3D1"  # fmt: skip
-        part = stranger.http.get(f"{GUARDED}/part/overview")
-        assert part.headers["hx-redirect"].startswith(f"{GUARDED}/login")
-        assert stranger.http.get("/healthz").status_code == 200
-        assert stranger.http.post("/csp-report", content=b"x").status_code == 204
-        assert stranger.http.post("/topics/create", data={"name": "x"}).status_code == 405
+    stranger = Visitor(two)
+    for path in ("/", "/topics", "/login", "/cluster/none/topics"):
+        assert stranger.http.get(path).headers["location"] == f"{PLAIN}/"
+    assert stranger.http.get(f"{PLAIN}/").headers["location"] == f"{PLAIN}/login"
+    said = stranger.http.get(f"{GUARDED}/topics?all=1")
+    assert said.headers["location"] == f"{GUARDED}/login?next=%2Fcluster%2Fguarded.eu%2Ftopics%3Fall%3D1"  # fmt: skip
+    part = stranger.http.get(f"{GUARDED}/part/overview")
+    assert part.headers["hx-redirect"].startswith(f"{GUARDED}/login")
+    assert stranger.http.get("/healthz").status_code == 200
+    assert stranger.http.post("/csp-report", content=b"x").status_code == 204
+    assert stranger.http.post("/topics/create", data={"name": "x"}).status_code == 405
 
 
 def test_each_cluster_has_its_own_pages_and_one_login_is_for_both(admin):
@@ -116,13 +115,13 @@ def test_a_form_changes_the_cluster_that_it_was_loaded_from(admin, nameserver, g
 
 def test_a_user_of_one_cluster_is_a_stranger_in_the_other(two):
     given = {"name": ROOT.access_key, "password": ROOT.secret_key}
-    with closing(Visitor(two)) as visitor:
-        assert visitor.http.post(f"{PLAIN}/login", data=given).status_code == 403
-        assert visitor.http.post(f"{GUARDED}/login", data=given).status_code == 303
-        assert visitor.http.get(f"{GUARDED}/topics").status_code == 200
-        for path in ("/topics", "/", "/users"):
-            assert visitor.http.get(f"{PLAIN}{path}").status_code == 303
-        assert visitor.http.get(f"{GUARDED}/users").status_code == 200
+    visitor = Visitor(two)
+    assert visitor.http.post(f"{PLAIN}/login", data=given).status_code == 403
+    assert visitor.http.post(f"{GUARDED}/login", data=given).status_code == 303
+    assert visitor.http.get(f"{GUARDED}/topics").status_code == 200
+    for path in ("/topics", "/", "/users"):
+        assert visitor.http.get(f"{PLAIN}{path}").status_code == 303
+    assert visitor.http.get(f"{GUARDED}/users").status_code == 200
 
 
 @pytest.mark.parametrize("width", [1280, 360])

@@ -276,18 +276,12 @@ def test_a_group_that_a_user_may_not_read_is_unknown_and_the_others_are_shown(
     }.items():
         fields = {"resource": resource, "decision": decision, "do_Get": "1", "do_List": "1"}
         assert chief.post("/user/policy", name="auditor", **fields).status_code == 200
-    visitor = Visitor(trusted).log_in("auditor", SECRET)
-    try:
-        page = visitor.get("/groups")
-        assert page.status_code == 200, text_of(page)
-        said = text_of(page)
-        assert " open-group no members " in said
-        assert " secret-group unknown unknown " in said
-        assert (
-            "Incomplete: broker-a does not show the members of group 'secret-group': " in said
-        )
-    finally:
-        visitor.close()
+    page = Visitor(trusted).log_in("auditor", SECRET).get("/groups")
+    assert page.status_code == 200, text_of(page)
+    said = text_of(page)
+    assert " open-group no members " in said
+    assert " secret-group unknown unknown " in said
+    assert "Incomplete: broker-a does not show the members of group 'secret-group': " in said
 
 
 async def test_a_malformed_policy_is_said_and_all_others_are_shown(tmp_path):
@@ -308,7 +302,8 @@ async def test_a_malformed_policy_is_said_and_all_others_are_shown(tmp_path):
 
 
 def pages_of_users(folder: Path, nameserver: str) -> list[httpx.Response]:
-    with Served(folder, nameserver) as served, closing(Visitor(served).log_in()) as visitor:
+    with Served(folder, nameserver) as served:
+        visitor = Visitor(served).log_in()
         return [visitor.get("/users"), visitor.get("/user", name="alice")]
 
 
