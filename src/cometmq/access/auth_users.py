@@ -22,7 +22,7 @@ from cometmq.access.policies import UserPolicies, read_policies
 from cometmq.access.switch_interval import short_switch_interval
 from cometmq.access.user import UserTable
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import InvalidParameter, RequestError, SettingsError
+from cometmq.model.errors import RequestError, SettingsError, invalid_parameter
 from cometmq.model.frozen import dataclass
 from cometmq.model.names import NAME_BYTES_MAX
 from cometmq.model.rights import EVERYBODY, Access, Asker, Resource, Right
@@ -337,7 +337,7 @@ class AuthFile:
             before = self.current.users
             edit(users)
             if _has_super(before) and not _has_super(users):
-                raise InvalidParameter(
+                raise invalid_parameter(
                     "the last Super user must stay Super and enabled, because otherwise no user could create users"
                 )
             if self._is_kept:

@@ -23,7 +23,7 @@ from cometmq.broker.role import Ground, MasterRole, RunningRole, SlaveRole, role
 from cometmq.broker.settings.broker_settings import BrokerRole
 from cometmq.codec.headers.replication import RoleChange, RoleChanged
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import CometError, InvalidParameter, RequestError, SettingsError
+from cometmq.model.errors import CometError, RequestError, SettingsError, invalid_parameter
 from cometmq.model.route import MASTER_ID
 from cometmq.net.tasks import Tasks
 from cometmq.steps.steps import Done, Steps, called_back
@@ -108,7 +108,7 @@ class RoleChanges:
         try:
             self._in_force.read(values)
         except SettingsError as error:
-            raise InvalidParameter(str(error)) from None
+            raise invalid_parameter(str(error)) from None
         return values
 
     def _check_file(self) -> None:

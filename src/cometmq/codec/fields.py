@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 from cometmq.kernel import plain_header
 from cometmq.kernel.rows import FieldRow
-from cometmq.model.errors import InvalidParameter
+from cometmq.model.errors import invalid_parameter
 from cometmq.model.text import as_given
 
 Header = TypeVar("Header")
@@ -53,7 +53,7 @@ def decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
         text = values.get(name)
         if text is None:
             if is_required:
-                raise InvalidParameter(
+                raise invalid_parameter(
                     f"{header.__name__}: the field {name} is missing; send it"
                 )
             read.append(default)
@@ -63,7 +63,7 @@ def decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
             try:
                 read.append(reader(text))
             except (ValueError, TypeError, AttributeError):
-                raise InvalidParameter(
+                raise invalid_parameter(
                     f"{header.__name__}: the field {name} has the wrong value {as_given(text, 80)}"
                 ) from None
     return header(*read)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import orjson
 
-from cometmq.model.errors import CodecError, InvalidParameter
+from cometmq.model.errors import CodecError, invalid_parameter
 from cometmq.model.names import RETRY_PREFIX, pop_retry_topic
 from cometmq.model.text import as_given, in_quotes
 
@@ -58,7 +58,7 @@ def parse_receipt(text: str) -> Receipt:
             words[4], words[5], int(words[6]), int(words[7]) if len(words) > 7 else -1,
         )  # fmt: skip
     except (ValueError, IndexError):
-        raise InvalidParameter(
+        raise invalid_parameter(
             f"{as_given(text, 120)} is not a receipt handle; send the POP_CK of the message unchanged"
         ) from None
 

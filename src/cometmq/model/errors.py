@@ -40,11 +40,9 @@ class RequestError(CometError):
         self.fields = fields or {}
 
 
-class InvalidParameter(RequestError):
-    """A request with a value that cannot be used (INVALID_PARAMETER); the remark says which, and what to write."""
-
-    def __init__(self, remark: str) -> None:
-        super().__init__(ResponseCode.INVALID_PARAMETER, remark)
+def invalid_parameter(remark: str) -> RequestError:
+    """Return the error for a value that cannot be used (INVALID_PARAMETER); the remark says which, and what to write."""
+    return RequestError(ResponseCode.INVALID_PARAMETER, remark)
 
 
 class CodecError(CometError):

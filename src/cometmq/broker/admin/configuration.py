@@ -14,7 +14,7 @@ from cometmq.broker.replication.terms import copy_rule
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
-from cometmq.model.errors import InvalidParameter, RequestError, SettingsError
+from cometmq.model.errors import RequestError, SettingsError, invalid_parameter
 from cometmq.model.settings import set_keys, settings_table
 from cometmq.model.text import in_quotes
 
@@ -69,7 +69,7 @@ class Configuration:
         try:
             self._in_force.change(values)
         except SettingsError as error:
-            raise InvalidParameter(str(error)) from None
+            raise invalid_parameter(str(error)) from None
         self.version = self.version.next(self._clock.now_ms())
 
     def keep(self, values: Mapping[str, str]) -> None:
@@ -92,7 +92,7 @@ class Configuration:
             RequestError: INVALID_PARAMETER: The mode is missing or unknown.
         """
         if mode not in _READ_AHEAD_BY_MODE:
-            raise InvalidParameter(
+            raise invalid_parameter(
                 "set commitlog readahead mode param value error: READ_AHEAD_MODE is "
                 f"{'missing' if mode is None else in_quotes(mode)}; 0 reads ahead, 1 does not"
             )

@@ -17,7 +17,7 @@ from cometmq.broker.tables.topics import QUEUES_MAX
 from cometmq.codec.headers.console import CloneOffsetsRequest, CorrectionOffsetRequest
 from cometmq.codec.headers.topic import DeleteGroup
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import InvalidParameter, RequestError
+from cometmq.model.errors import RequestError, invalid_parameter
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import check_group, check_group_of_clients, retry_topic
@@ -189,12 +189,12 @@ def _check(group: GroupConfig) -> None:
     check_group(group.name)
     policy = group.retry_policy.get("type", _DELAY_LEVELS)
     if policy != _DELAY_LEVELS:
-        raise InvalidParameter(
+        raise invalid_parameter(
             f"the retry policy {as_given(policy, 40)} of group {group.name} is not supported; use {_DELAY_LEVELS}, "
             "which follows the delay levels"
         )
     if group.retry_queues > QUEUES_MAX:
-        raise InvalidParameter(
+        raise invalid_parameter(
             f"retryQueueNums={group.retry_queues} of group {group.name}: a topic can have at most {QUEUES_MAX} queues; "
             "with 0, each refused message becomes a dead letter"
         )

@@ -15,7 +15,7 @@ from cometmq.codec.headers.offset import (
     UpdateConsumerOffset,
 )
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import InvalidParameter, RequestError
+from cometmq.model.errors import RequestError, invalid_parameter
 from cometmq.model.names import check_group_of_clients
 from cometmq.steps.steps import Steps, at_once_or_elsewhere, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
@@ -142,7 +142,7 @@ class CommittedOffsets:
             0 <= queue_id < QUEUES_MAX and self._parts.store.queue(topic, queue_id) is not None
         )
         if offset < 0 or not is_there:
-            raise InvalidParameter(
+            raise invalid_parameter(
                 f"offset {offset} of queue {queue_id} of topic[{topic}] cannot be committed: the offset is negative, or "
                 "the queue does not exist"
             )
@@ -152,7 +152,7 @@ class CommittedOffsets:
         beyond_max = 0 if self._parts.topics.deleted.was_deleted(topic) else BEYOND_MAX
         if offset > end + beyond_max:
             # Differs: RocketMQ accepts any offset, and the group skips all messages before it.
-            raise InvalidParameter(
+            raise invalid_parameter(
                 f"offset {offset} is illegal: queue {queue_id} of topic[{topic}] ends at "
                 f"{end}; commit only offsets of consumed messages"
             )
@@ -196,7 +196,7 @@ class QueueOffsets:
         """
         boundary = (request.boundary_type or "LOWER").upper()
         if boundary not in ("LOWER", "UPPER"):
-            raise InvalidParameter(f"boundaryType {boundary} is neither LOWER nor UPPER")
+            raise invalid_parameter(f"boundaryType {boundary} is neither LOWER nor UPPER")
         queue = self._store.queue(request.topic, request.queue_id)
         if queue is None:
             return 0

@@ -20,7 +20,7 @@ from cometmq.broker.tables.topic_policies import (
 from cometmq.broker.tables.topics import QUEUES_MAX, Topics
 from cometmq.codec.headers.topic import CreateTopic
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import InvalidParameter, RequestError
+from cometmq.model.errors import RequestError, invalid_parameter
 from cometmq.model.names import check_topic, pop_retry_topic
 from cometmq.model.text import error_text, in_quotes
 from cometmq.model.topic import TopicConfig
@@ -99,14 +99,14 @@ class TopicAdministration:
     def _check(self, config: TopicConfig) -> None:
         check_topic(config.name)
         if self._parts.topics.is_system(config.name):
-            raise InvalidParameter(f"The topic[{config.name}] is conflict with system topic.")
+            raise invalid_parameter(f"The topic[{config.name}] is conflict with system topic.")
         counts = (config.read_queues, config.write_queues)
         if min(counts) < 0 or not 1 <= max(counts) <= QUEUES_MAX:
-            raise InvalidParameter(
+            raise invalid_parameter(
                 f"topic {config.name} would have {counts[0]} read and {counts[1]} write queues; write 1 to {QUEUES_MAX}"
             )
         if not 0 <= config.perm <= _PERM_BITS:
-            raise InvalidParameter(
+            raise invalid_parameter(
                 f"perm {config.perm} of topic {config.name} is not a permission; 6 is read and write, 4 read, 2 write"
             )
         limits_of(config.attributes)
@@ -126,7 +126,7 @@ class TopicAdministration:
         # Older brokers created topics whose names are too long for a directory; these can be deleted, too.
         check_topic(name, is_any_length=self._parts.topics.get(name) is not None)
         if self._parts.topics.is_system(name):
-            raise InvalidParameter(f"The topic[{name}] is conflict with system topic.")
+            raise invalid_parameter(f"The topic[{name}] is conflict with system topic.")
         names = (*self._pop_retry_topics(name), name)
         saving, left = delete_topics(
             names, f"topic {name}", self._parts.topics, self._parts.store
@@ -206,7 +206,7 @@ def altered(
         elif signed.startswith("-") and key:
             found.pop(key, None)
         else:
-            raise InvalidParameter(
+            raise invalid_parameter(
                 f"attribute {in_quotes(signed, 80)}: write +key=value to set it and -key to remove it"
             )
     return found

@@ -11,7 +11,7 @@ from cometmq.broker.parts import Parts
 from cometmq.broker.tables.members import Client
 from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import InvalidParameter, RequestError
+from cometmq.model.errors import RequestError, invalid_parameter
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.names import GROUP_LENGTH_MAX, is_system_group, length_fault, retry_topic
 from cometmq.model.text import in_quotes
@@ -113,7 +113,7 @@ def _check_names(heartbeat: Heartbeat) -> None:
     """Raise RequestError if there are too many groups, or the client id or the name of a group or topic is too long."""
     count = len(heartbeat.consumers) + len(heartbeat.producers)
     if count > HEARTBEAT_GROUPS_MAX:
-        raise InvalidParameter(
+        raise invalid_parameter(
             f"heartbeat: {count} groups, but a client can have at most {HEARTBEAT_GROUPS_MAX}"
         )
     check_client_id(heartbeat.client_id)
@@ -123,7 +123,7 @@ def _check_names(heartbeat: Heartbeat) -> None:
         (wish.topic for part in heartbeat.consumers for wish in part.subscriptions),
     ):
         if len(name) > GROUP_LENGTH_MAX:
-            raise InvalidParameter(
+            raise invalid_parameter(
                 f"heartbeat: the name {in_quotes(name[:40])}... has {len(name)} characters, but a group or topic can "
                 f"have at most {GROUP_LENGTH_MAX}"
             )
@@ -141,7 +141,7 @@ def _check_made(count: int, group: str) -> None:
 def check_client_id(client_id: str) -> None:
     """Raise RequestError if a client id is too long, because it is kept per client and sent to all group members."""
     if len(client_id) > CLIENT_ID_LENGTH_MAX:
-        raise InvalidParameter(
+        raise invalid_parameter(
             f"the client id {in_quotes(client_id[:40])}... has {len(client_id)} characters, but at most "
             f"{CLIENT_ID_LENGTH_MAX} are allowed"
         )

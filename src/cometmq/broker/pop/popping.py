@@ -17,7 +17,7 @@ from cometmq.broker.pop.waiting import HeldPop, PopLongPolls
 from cometmq.broker.pull.filters import Filters, is_plain
 from cometmq.codec.headers.pop import NotificationRequest, PollingInfoRequest, PopRequest
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import InvalidParameter, RequestError
+from cometmq.model.errors import RequestError, invalid_parameter
 from cometmq.model.flags import is_readable
 from cometmq.model.names import (
     check_group_of_clients,
@@ -104,7 +104,7 @@ class Popping:
         """
         self._check_time(request.born_time, request.poll_time)
         if not 0 < request.max_msg_nums <= COUNT_MAX:
-            raise InvalidParameter(
+            raise invalid_parameter(
                 f"a pop returns 1 to {COUNT_MAX} messages, not {request.max_msg_nums} (maxMsgNums)"
             )
         check_invisible_time(request.invisible_time, 1, self._parts.settings)
@@ -202,7 +202,7 @@ class Popping:
                 ResponseCode.NO_PERMISSION, f"the topic[{name}] peeking message is forbidden"
             )
         if queue_id >= topic.read_queues:
-            raise InvalidParameter(
+            raise invalid_parameter(
                 f"queueId[{queue_id}] is illegal, topic:[{name}] "
                 f"topicConfig.readQueueNums:[{topic.read_queues}]"
             )

@@ -7,7 +7,7 @@ from cometmq.broker.parts import Parts
 from cometmq.codec.bodies.heartbeat import BROADCASTING
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import InvalidParameter, RequestError
+from cometmq.model.errors import RequestError, invalid_parameter
 from cometmq.model.flags import is_readable
 from cometmq.model.group import GroupConfig
 from cometmq.model.subscription import Subscription
@@ -57,7 +57,7 @@ class PullAdmission:
                 {"forbiddenType": _BY_TOPIC},
             )
         if not 0 <= request.queue_id < topic.queue_count:
-            raise InvalidParameter(
+            raise invalid_parameter(
                 f"queueId[{request.queue_id}] is illegal, topic:[{request.topic}] "
                 f"topicConfig.readQueueNums:[{topic.read_queues}]"
             )

@@ -11,7 +11,7 @@ from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.java_properties import decode_java_properties
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import CodecError, InvalidParameter, RequestError
+from cometmq.model.errors import CodecError, RequestError, invalid_parameter
 from cometmq.model.names import group_fault
 from cometmq.net.answer import Answer
 from cometmq.net.answering import body_of, by_body, by_code
@@ -71,7 +71,7 @@ def cold_reader_answers(parts: Parts) -> Answers:
 
 def _thresholds(body: bytes) -> dict[str, int]:
     if len(body) > _BODY_MAX:
-        raise InvalidParameter(
+        raise invalid_parameter(
             f"the body has {len(body)} bytes; at most {_BODY_MAX} are allowed"
         )
     try:
@@ -87,14 +87,14 @@ def _group(body: bytes) -> str:
     try:
         return body.decode()
     except UnicodeDecodeError:
-        raise InvalidParameter(
+        raise invalid_parameter(
             "the body must be the name of a consumer group, in UTF-8"
         ) from None
 
 
 def _threshold(group: str, text: str) -> int:
     if (fault := group_fault(group)) is not None:
-        raise InvalidParameter(fault)
+        raise invalid_parameter(fault)
     text = text.strip()
     # More than 20 digits cannot be valid, and Python parses thousands of digits slowly.
     if (
@@ -103,7 +103,7 @@ def _threshold(group: str, text: str) -> int:
         or len(text) > 20
         or int(text) > _THRESHOLD_MAX
     ):
-        raise InvalidParameter(
+        raise invalid_parameter(
             f"the threshold of group {group} must be a number of bytes, 0 or more"
         )
     return int(text)

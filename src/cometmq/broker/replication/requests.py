@@ -24,7 +24,7 @@ from cometmq.codec.headers.replication import (
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.codes import RequestCode as Code
-from cometmq.model.errors import InvalidParameter, RequestError
+from cometmq.model.errors import RequestError, invalid_parameter
 from cometmq.model.text import as_given
 from cometmq.net.answer import Answer
 from cometmq.net.answering import as_is, body_of, by_code, by_fields, header_of
@@ -98,7 +98,7 @@ class ReplicaHandler:
         """Note the master's flushed offset for a slave's next checkpoint; refuse a negative one; a master ignores it."""
         offset = request.master_flush_offset
         if offset < 0:
-            raise InvalidParameter(
+            raise invalid_parameter(
                 f"masterFlushOffset={offset}: a physical offset must be 0 or more"
             )
         if not self._state().is_master:

@@ -19,9 +19,9 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import (
     CodecError,
     ConnectionLost,
-    InvalidParameter,
     RequestError,
     RequestTimeout,
+    invalid_parameter,
 )
 from cometmq.model.names import dead_letter_topic
 from cometmq.model.queue import MessageQueue
@@ -81,7 +81,7 @@ class ClientRelay:
         try:
             _, physical_offset = decode_message_id(message_id)
         except CodecError as error:
-            raise InvalidParameter(str(error)) from None
+            raise invalid_parameter(str(error)) from None
         record = yield from dispatched_record(self._parts.store, physical_offset)
         if record is None:
             raise RequestError(

@@ -22,10 +22,10 @@ from cometmq.model import properties as keys_of
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import (
     ConnectionLost,
-    InvalidParameter,
     RequestError,
     RequestTimeout,
     StoreError,
+    invalid_parameter,
 )
 from cometmq.model.flags import TRANSACTION_MASK, is_writable
 from cometmq.model.names import check_sendable
@@ -82,7 +82,7 @@ class Replies:
                 f"the topic[{request.topic}] sending message is forbidden",
             )
         if request.queue_id >= topic.write_queues:
-            raise InvalidParameter(
+            raise invalid_parameter(
                 f"request queueId[{request.queue_id}] is illegal, topic[{topic.name}] has "
                 f"{topic.write_queues} write queues"
             )

@@ -19,7 +19,7 @@ from cometmq.codec.recall_handle import RecallHandle, encode_recall_handle
 from cometmq.codec.record import HOST_BITS
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import InvalidParameter, RequestError
+from cometmq.model.errors import RequestError, invalid_parameter
 from cometmq.model.flags import INNER_BATCH, NEED_UNWRAP, PERM_READ_WRITE, is_writable
 from cometmq.model.names import (
     RETRY_PREFIX,
@@ -236,7 +236,7 @@ class Admission:
         if queue_id == -1 and topic.write_queues > 0:
             return self._chance.randrange(topic.shared_queues)
         if not 0 <= queue_id < topic.queue_count:
-            raise InvalidParameter(
+            raise invalid_parameter(
                 f"request queueId[{queue_id}] is illegal, topic[{topic.name}] has "
                 f"{topic.write_queues} write and {topic.read_queues} read queues. "
                 f"Producer: {sender.address}"
@@ -299,4 +299,4 @@ def _check_ranges(request: AnySend) -> None:
     for attribute, name in _RANGED:
         value = getattr(request, attribute)
         if value is not None and not -(1 << 31) <= value < 1 << 31:
-            raise InvalidParameter(f"{name} {value} does not fit into 32 bits")
+            raise invalid_parameter(f"{name} {value} does not fit into 32 bits")

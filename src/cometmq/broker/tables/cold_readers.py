@@ -14,7 +14,7 @@ from typing import Any
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import InvalidParameter, RequestError
+from cometmq.model.errors import RequestError, invalid_parameter
 
 WINDOW_SECONDS = 5.0
 # A group that has not read from the disk for this long is forgotten.
@@ -87,7 +87,7 @@ class ColdReaders:
     def change(self, thresholds: Mapping[str, int]) -> None:
         """Set groups' thresholds of reads from the disk, in bytes per 5 s; raise RequestError if there are too many."""
         if len(self._thresholds.keys() | thresholds.keys()) > GROUPS_MAX:
-            raise InvalidParameter(
+            raise invalid_parameter(
                 f"at most {GROUPS_MAX} groups can have a threshold; remove some"
             )
         self._thresholds.update(thresholds)

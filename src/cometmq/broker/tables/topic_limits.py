@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from cometmq.broker.tables.byte_quota import ByteQuotas
-from cometmq.model.errors import InvalidParameter, RequestError
+from cometmq.model.errors import RequestError, invalid_parameter
 from cometmq.model.numbers import whole_number
 from cometmq.model.topic import TopicConfig
 from cometmq.store.consume_queue import ConsumeQueue
@@ -52,7 +52,7 @@ def _number(attributes: Mapping[str, str], name: str) -> int | None:
         return None
     number = whole_number(text)
     if not number:
-        raise InvalidParameter(
+        raise invalid_parameter(
             f"attribute {name}={text}: write a whole number of at least 1, or -{name} for no limit"
         )
     return number

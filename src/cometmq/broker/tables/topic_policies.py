@@ -7,7 +7,7 @@ the log; a topic's own `reserve.time` would not be observed. A start warns of su
 import logging
 from collections.abc import Mapping
 
-from cometmq.model.errors import InvalidParameter
+from cometmq.model.errors import invalid_parameter
 from cometmq.model.text import plural
 from cometmq.model.topic import TopicConfig
 
@@ -28,7 +28,7 @@ def check_policies(attributes: Mapping[str, str], known: Mapping[str, str]) -> N
     """
     for name, what in _asked(attributes):
         if attributes[name] != known.get(name):
-            raise InvalidParameter(what)
+            raise invalid_parameter(what)
 
 
 def warn_of_policies(topics: Mapping[str, TopicConfig]) -> None:
@@ -68,7 +68,7 @@ def _asked(attributes: Mapping[str, str]) -> list[tuple[str, str]]:
 def check_queue_type(attributes: Mapping[str, str]) -> None:
     """Raise RequestError if these attributes request batch queues."""
     if is_batch_topic(attributes):
-        raise InvalidParameter(
+        raise invalid_parameter(
             f"{QUEUE_TYPE}={BATCH}: this broker can read such topics but not create them; omit the attribute"
         )
 

@@ -32,7 +32,7 @@ from cometmq.codec.message_id import decode_message_id, encode_message_id
 from cometmq.codec.record import Record, decode_record
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import CodecError, InvalidParameter, RecordIllegal, RequestError
+from cometmq.model.errors import CodecError, RecordIllegal, RequestError, invalid_parameter
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from cometmq.steps.steps import Steps, turn_end
@@ -260,7 +260,7 @@ class StateChecks:
         try:
             _, physical_offset = decode_message_id(message_id)
         except CodecError as error:
-            raise InvalidParameter(str(error)) from None
+            raise invalid_parameter(str(error)) from None
         found = yield from dispatched_record(self._parts.store, physical_offset)
         record = None if found is None else decode_record(found)
         if record is None or record.topic != TRANS_CHECK_MAX_TIME_TOPIC:

@@ -19,7 +19,7 @@ from cometmq.codec.headers.nameserver import (
 )
 from cometmq.codec.java_properties import decode_changed_settings, encode_properties_text
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import InvalidParameter, RequestError, SettingsError
+from cometmq.model.errors import RequestError, SettingsError, invalid_parameter
 from cometmq.model.settings import SettingsInForce, settings_table
 from cometmq.nameserver.kv import KvConfig
 from cometmq.nameserver.routes import RouteTable
@@ -110,7 +110,7 @@ def _change(
         settings.change(values)
         yield from elsewhere(lambda: conf.remember(values))
     except SettingsError as error:
-        raise InvalidParameter(str(error)) from error
+        raise invalid_parameter(str(error)) from error
     except OSError as error:
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,

@@ -19,7 +19,7 @@ from cometmq.access.policies import CUSTOM, UserPolicies, read_policies
 from cometmq.access.switch_interval import short_switch_interval
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import InvalidParameter, RequestError, SettingsError
+from cometmq.model.errors import RequestError, SettingsError, invalid_parameter
 from cometmq.model.rights import Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
@@ -63,7 +63,7 @@ class UserHandler:
         users, name = self._users, _username(command)
         values = _json(command)
         if values.get("password") == _HIDDEN:
-            raise InvalidParameter(
+            raise invalid_parameter(
                 f"password: {_HIDDEN} is the placeholder for a password in answers; send the password itself"
             )
         return _done(
@@ -95,7 +95,7 @@ class UserHandler:
         try:
             policies = read_policies(body.get("policies"))
         except SettingsError as error:
-            raise InvalidParameter(str(error)) from None
+            raise invalid_parameter(str(error)) from None
         return _done(lambda: users.put_policies(name, policies), f"the policies of {name}")
 
     def delete_policies(self, command: Command, _peer: Peer) -> Steps[Answer]:
@@ -132,7 +132,7 @@ class UserHandler:
 def _username(command: Command) -> str:
     name = command.fields.get("username")
     if not isinstance(name, str) or not name.strip():
-        raise InvalidParameter("The username is blank")
+        raise invalid_parameter("The username is blank")
     return name
 
 
@@ -140,12 +140,12 @@ def _subject(command: Command, body: dict[str, Any]) -> str:
     try:
         return name_of(command.fields.get("subject") or body.get("subject"))
     except SettingsError as error:
-        raise InvalidParameter(str(error)) from None
+        raise invalid_parameter(str(error)) from None
 
 
 def _json(command: Command) -> dict[str, Any]:
     if len(command.body) > _BODY_MAX:
-        raise InvalidParameter(
+        raise invalid_parameter(
             f"the body has {len(command.body)} bytes, but at most {_BODY_MAX} are allowed"
         )
     try:
@@ -153,7 +153,7 @@ def _json(command: Command) -> dict[str, Any]:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise InvalidParameter("the body must be a JSON object")
+        raise invalid_parameter("the body must be a JSON object")
     return value
 
 
@@ -176,7 +176,7 @@ def listed(found: Iterable[dict[str, Any]], narrower: str) -> Answer:
             rows.append(orjson.dumps(each))
             size += len(rows[-1]) + 1
             if size > _LIST_MAX:
-                raise InvalidParameter(
+                raise invalid_parameter(
                     f"the list has more than {_LIST_MAX} bytes; narrow it with {narrower}"
                 )
         return Answer(body=b"[" + b",".join(rows) + b"]" if rows else b"")
@@ -187,7 +187,7 @@ def _done(work: Callable[[], object], what: str) -> Steps[Answer]:
     try:
         yield from elsewhere(work)
     except SettingsError as error:
-        raise InvalidParameter(f"{error}; nothing was changed") from None
+        raise invalid_parameter(f"{error}; nothing was changed") from None
     except OSError as error:
         why = error.strerror or "unknown error"
         raise RequestError(
