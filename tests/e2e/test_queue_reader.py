@@ -123,10 +123,10 @@ def held(command: Command, _peer: Peer) -> Answer:
 
 
 @pytest.mark.parametrize("count", [4, 32])
-async def test_a_gap_is_said_and_what_lies_behind_it_follows(cluster, count):
-    cluster.a.scripts[RequestCode.PULL_MESSAGE] = held
+async def test_a_gap_is_said_and_what_lies_behind_it_follows(scripted, count):
+    scripted.a.scripts[RequestCode.PULL_MESSAGE] = held
     queue = MessageQueue(TOPIC, "a", 0)
-    async with AsyncQueueReader(cluster.names.address) as reader:
+    async with AsyncQueueReader(scripted.names.address) as reader:
         pulls = [pull async for pull in reader.read(queue, 0, 35, max_count=count)]
         later = [pull async for pull in reader.read(queue, 12, 22, max_count=count)]
     assert offsets_of(pulls) == [*range(10), *range(20, 30)]
