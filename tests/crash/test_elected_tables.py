@@ -17,11 +17,11 @@ from tests.support.elected_group import (
     TOPIC,
     ElectedBrokers,
     elected_brokers,
-    send_to,
 )
 from tests.support.frames import ask
 from tests.support.ledger import Ledger
 from tests.support.load import read_queue
+from tests.support.members import send_to
 from tests.support.processes import wait_until
 from tests.support.request_fields import topic_fields
 

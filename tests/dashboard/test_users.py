@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,9 @@ from tests.dashboard.test_actions import seen_in
 from tests.dashboard.test_browser import LOOKS, SCREENS, Watched, overflow
 from tests.dashboard.web import ADMIN, READER, READER_PASSWORD, Served, Visitor, text_of
 from tests.dashboard.world import RIGHT_TO_LEFT, SCRIPT
-from tests.support.auth_users import ROOT
 from tests.e2e.test_operators_acl import answered, policies_of
 from tests.e2e.test_operators_doctor import script
+from tests.support.auth_users import ROOT
 from tests.support.chromium import chromium
 from tests.support.processes import wait_until
 from tests.support.scripted import Scripted
