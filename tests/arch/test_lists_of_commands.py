@@ -1,6 +1,7 @@
-"""Every list of a command can be sorted, shortened, repeated and read by programs; every name can be completed."""
+"""Every list of a command can be sorted, shortened, repeated and read by programs; names are completed, options mean one thing."""
 
-from typing import Any
+from collections import defaultdict
+from typing import Any, get_args
 
 import pytest
 
@@ -9,23 +10,27 @@ from tests.support import json_tables
 
 # Lists of what a command has just done or found in a file: the order says something, and nothing of it changes.
 ONCE = {
-    "acl copy", "acl test", "config check", "group conflicts", "doctor", "message trace", "offset copy", "offset import",
-    "offset reset", "offset skip", "store expired",
+    "acl copy", "config check", "message trace", "offset copy", "offset import", "offset reset", "offset skip",
+    "store expired",
 }  # fmt: skip
-LISTS = sorted({name for name, (kind, _) in json_tables.schemas().items() if kind == "array"} & COMMANDS.keys() - ONCE)  # fmt: skip
-# They show what a change has left, or files of this machine.
-NOT_WATCHED = {"topic perm", "cluster config", "profile list"}
+LISTS = {name for name, (kind, _) in json_tables.schemas().items() if kind == "array"} & COMMANDS.keys() - ONCE  # fmt: skip
+# Their lists are lines of JSON, or parts of an object.
+LISTS |= {"message find", "message delayed", "dlq show", "transactions list", "topic show", "group show"}  # fmt: skip
+# It shows files of this machine.
+NOT_WATCHED = {"profile list"}
 NAMES = {"TOPIC", "GROUP", "BROKER", "USER"}
 OPTIONS = {"--topic", "--group", "--broker", "--cluster", "--user"}
-# Names that are to be new, and the group of a producer.
-NEW = {("acl create", "user"), ("group create", "group"), ("offset copy", "to")}
+# `send` gives a message what the others search for.
+GIVEN = {("send", "--tag"), ("send", "--key")}
+# Where the option has another meaning: programs and files of this machine.
+OF_FILES = {"up", "nameserver", "broker", "config", "dashboard", "pipeline", "store"}
 
 
 def options_of(name: str) -> set[str]:
     return {text for each in COMMANDS[name].params for text in each.opts}
 
 
-@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("name", sorted(LISTS))
 def test_a_list_can_be_sorted_shortened_watched_and_read_by_programs(name: str) -> None:
     wanted = {"--sort", "--limit", "--json"} | (
         {"--watch"} - ({"--watch"} if name in NOT_WATCHED else set())
@@ -34,8 +39,8 @@ def test_a_list_can_be_sorted_shortened_watched_and_read_by_programs(name: str) 
 
 
 def test_there_are_lists() -> None:
-    assert len(LISTS) > 12
-    assert {"topic list", "group list", "cluster list", "dlq list", "kv list"} <= {*LISTS}
+    assert len(LISTS) > 20
+    assert {"topic list", "group list", "cluster list", "dlq list", "kv list"} <= LISTS
 
 
 @pytest.mark.parametrize("name", OF_CLUSTER)
@@ -49,3 +54,22 @@ def test_every_name_is_completed(name: str) -> None:
         if is_name(each) and each._custom_shell_complete is None
     ]
     assert lacking == []
+
+
+def test_an_option_has_one_meaning_and_one_type_in_every_command() -> None:
+    meanings: dict[str, dict[tuple[type, str], list[str]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for name, command in COMMANDS.items():
+        if name.split()[0] in OF_FILES:
+            continue
+        for each in command.params:
+            for option in each.opts:
+                # The columns of --sort are those of the list.
+                text = "" if option == "--sort" else getattr(each, "help", "") or ""
+                if option.startswith("--") and (name, option) not in GIVEN:
+                    found = each.type_descriptor.annotation
+                    # One that may be repeated gives a list.
+                    kind = next(iter(get_args(found)), found)
+                    meanings[option][kind, text].append(name)
+    assert {option: dict(kinds) for option, kinds in meanings.items() if len(kinds) > 1} == {}

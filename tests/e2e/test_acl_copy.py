@@ -51,13 +51,11 @@ def test_users_are_copied_with_what_they_may_do_and_no_password_is_told(two):
     assert given.code == OK
     asked = (ALICE, 30, {"topic": "orders", "queueId": "0"})
     assert ask(other.address, *asked).code == NO_PERMISSION
-    shown = run("--from", "one", "--to", "two", "--dry-run", "--json", "-n", names.address)
+    shown = run("one", "two", "--dry-run", "--json", "-n", names.address)
     assert shown.returncode == 0, shown.stderr
     assert ask(other.address, *asked).code == NO_PERMISSION
     for done in ("made", "changed"):
-        copied = run(
-            "--from", "one", "--to", "two", "--user", "alice", "--json", "-n", names.address
-        )
+        copied = run("one", "two", "--user", "alice", "--json", "-n", names.address)
         assert copied.returncode == 0, copied.stderr
         [line] = json.loads(copied.stdout)
         assert line == {
@@ -74,9 +72,9 @@ def test_users_are_copied_with_what_they_may_do_and_no_password_is_told(two):
 
 def test_what_cannot_be_copied_says_why(two):
     names, _ = two
-    nobody = run("--from", "one", "--to", "two", "--user", "nobody", "-n", names.address)
+    nobody = run("one", "two", "--user", "nobody", "-n", names.address)
     assert nobody.returncode != 0
     assert "has no user nobody" in nobody.stderr
-    nowhere = run("--from", "one", "--to", "three", "-n", names.address)
+    nowhere = run("one", "three", "-n", names.address)
     assert nowhere.returncode != 0
     assert "three" in nowhere.stderr

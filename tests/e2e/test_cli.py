@@ -105,7 +105,7 @@ def test_a_message_is_sent_and_its_place_is_printed(cluster: Embedded, topic: st
 def test_tag_keys_and_properties_arrive(cluster: Embedded, topic: str) -> None:
     options = ("--tag", "paid", "--key", "A-1", "--key", "B-2", "--property", "colour=blue")
     [sent] = json_lines("send", topic, "hello", *options, cluster=cluster)
-    [got] = json_lines("tail", topic, "--from", "earliest", "--max", "1", cluster=cluster)
+    [got] = json_lines("tail", topic, "--from", "earliest", "--limit", "1", cluster=cluster)
     assert sent["status"] == "SEND_OK"
     expected = {
         "body": "hello",
@@ -122,7 +122,7 @@ def test_tag_keys_and_properties_arrive(cluster: Embedded, topic: str) -> None:
 def test_each_line_of_stdin_is_a_message(cluster: Embedded, topic: str) -> None:
     lines = [f"line {number} {'x' * (number % 100)}".encode() for number in range(5000)]
     run("send", topic, "-", nameserver=cluster.nameserver, stdin=b"\n".join(lines) + b"\n\n")
-    got = json_lines("tail", topic, "--from", "earliest", "--max", "5000", cluster=cluster)
+    got = json_lines("tail", topic, "--from", "earliest", "--limit", "5000", cluster=cluster)
     assert sorted(str(each["body"]) for each in got) == sorted(line.decode() for line in lines)
 
 
@@ -206,17 +206,17 @@ def test_tail_goes_on_when_one_of_two_brokers_comes_back(topic: str, tmp_path: P
 def test_tail_filters_by_tag(cluster: Embedded, topic: str) -> None:
     for tag in ("a", "b", "c", "a"):
         output("send", topic, f"of {tag}", "--tag", tag, cluster=cluster)
-    options = ("--from", "earliest", "--tag", "a || c", "--max", "3")
+    options = ("--from", "earliest", "--tag", "a || c", "--limit", "3")
     got = json_lines("tail", topic, *options, cluster=cluster)
     assert sorted(str(each["body"]) for each in got) == ["of a", "of a", "of c"]
 
 
 def test_tail_begins_at_a_time(cluster: Embedded, topic: str) -> None:
     output("send", topic, "old", "--queue", "0", cluster=cluster)
-    [old] = json_lines("tail", topic, "--from", "earliest", "--max", "1", cluster=cluster)
+    [old] = json_lines("tail", topic, "--from", "earliest", "--limit", "1", cluster=cluster)
     later = str(int(str(old["storedMs"])) + 1)
     output("send", topic, "new", "--queue", "0", cluster=cluster)
-    [new] = json_lines("tail", topic, "--from", later, "--max", "1", cluster=cluster)
+    [new] = json_lines("tail", topic, "--from", later, "--limit", "1", cluster=cluster)
     assert new["body"] == "new"
 
 
@@ -241,7 +241,7 @@ def test_a_reader_that_has_enough_ends_tail_without_a_word(
 def test_what_a_group_consumed_it_is_not_given_again(cluster: Embedded, topic: str) -> None:
     bodies = [f"message {number}" for number in range(6)]
     output("send", topic, "-", cluster=cluster, stdin="\n".join(bodies).encode())
-    options = ("--group", f"group-{topic}", "--from", "earliest", "--max", "3")
+    options = ("--group", f"group-{topic}", "--from", "earliest", "--limit", "3")
     first = json_lines("consume", topic, *options, cluster=cluster)
     second = json_lines("consume", topic, *options, cluster=cluster)
     assert sorted(str(each["body"]) for each in first + second) == bodies
@@ -271,9 +271,11 @@ def test_a_topic_is_created_described_listed_and_deleted(cluster: Embedded, topi
         (2, 0, 1),
     ]
     [sorted_] = json_lines(
-        "topic", "queues", topic, "--sort=-queue", "--limit", "2", cluster=cluster
+        "topic", "show", topic, "--sort=-queue", "--limit", "2", cluster=cluster
     )
-    assert [each["queue"] for each in sorted_] == [2, 1]
+    assert [each["queue"] for each in sorted_["queues"]] == [2, 1]
+    again = run("topic", "create", topic, nameserver=cluster.nameserver)
+    assert (again.returncode, b"exists at broker-a" in again.stderr) == (2, True)
     assert topic in output("topic", "list", cluster=cluster)
     output("topic", "delete", topic, "--yes", cluster=cluster)
     assert topic not in output("topic", "list", cluster=cluster)
@@ -381,7 +383,13 @@ def test_up_says_where_it_is_and_keeps_messages(tmp_path: Path) -> None:
             assert f"-n {where}" in up.err.read_text()
             assert run("send", "kept", f"in round {round_}", nameserver=where).returncode == 0
             got = run(
-                "tail", "kept", "--from", "earliest", "--max", str(round_ + 1), nameserver=where
+                "tail",
+                "kept",
+                "--from",
+                "earliest",
+                "--limit",
+                str(round_ + 1),
+                nameserver=where,
             )
             assert b"in round 0" in got.stdout
             assert up.end() == 0

@@ -36,6 +36,10 @@ def test_what_waits_is_listed_and_can_be_taken_back(nameserver: str) -> None:
         assert abs(line["dueMs"] - now_ms - minutes * 60_000) < 10_000
     assert listed[1]["recallHandle"] == hour.recall_handle
     assert listed[2]["id"] == level.message_id
+    last = run(
+        "message", "delayed", "--sort=-dueMs", "--limit", "1", "--json", nameserver=nameserver
+    )
+    assert [json.loads(line) for line in last.stdout.splitlines()] == [listed[2]]
 
     assert hour.recall_handle is not None
     assert run("message", "recall", hour.recall_handle, nameserver=nameserver).returncode == 0

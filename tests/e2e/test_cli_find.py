@@ -30,8 +30,10 @@ def find(cluster: Embedded, topic: str, *how: str) -> list[dict]:
 def test_by_key(cluster, sent):
     topic, _ = sent
     assert [message["body"] for message in find(cluster, topic, "--key", "k3")] == ["3", "8"]
-    newest = find(cluster, topic, "--key", "all", "--max", "2")
+    newest = find(cluster, topic, "--key", "all", "--limit", "2")
     assert [message["body"] for message in newest] == ["8", "9"]
+    backwards = find(cluster, topic, "--key", "all", "--sort=-body", "--limit", "4")
+    assert [message["body"] for message in backwards] == ["9", "8", "7", "6"]
 
 
 @pytest.mark.parametrize("name", ["message_id", "offset_message_id"])
@@ -59,7 +61,7 @@ def test_by_time(cluster, sent):
     found = find(cluster, topic, "--time", str(newest["storedMs"]))
     assert newest in found
     assert all(message["storedMs"] >= newest["storedMs"] for message in found)
-    assert len(find(cluster, topic, "--time", "2020-01-01", "--max", "4")) == 4
+    assert len(find(cluster, topic, "--time", "2020-01-01", "--limit", "4")) == 4
 
 
 def test_by_time_finds_more_than_a_broker_returns_at_a_time(cluster):
@@ -67,7 +69,7 @@ def test_by_time_finds_more_than_a_broker_returns_at_a_time(cluster):
         admin.topics.create("many", queues=1)
         for number in range(70):
             producer.send(Message("many", b"%d" % number))
-    found = find(cluster, "many", "--time", "2020-01-01", "--max", "65")
+    found = find(cluster, "many", "--time", "2020-01-01", "--limit", "65")
     assert [message["body"] for message in found] == [str(number) for number in range(65)]
 
 

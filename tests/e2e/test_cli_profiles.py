@@ -26,8 +26,8 @@ def said(
 
 
 def test_a_profile_is_used_by_name_or_for_all_commands(cluster: Embedded) -> None:
-    said("profile", "add", "here", "-n", cluster.nameserver)
-    said("profile", "add", "away", "-n", "127.0.0.1:1")
+    said("profile", "create", "here", "-n", cluster.nameserver)
+    said("profile", "create", "away", "-n", "127.0.0.1:1")
     assert "127.0.0.1:1" in said("--profile", "away", "topic", "list", status=3)
     assert said("--profile", "here", "topic", "list") == ""
     assert said("--profile", "here", "topic", "list", nameserver="127.0.0.1:1") == ""
@@ -55,7 +55,7 @@ def test_a_profile_is_used_by_name_or_for_all_commands(cluster: Embedded) -> Non
 
 def test_a_secret_is_in_a_file_of_its_owner_alone_and_nowhere_shown(home: Path) -> None:
     arguments = ("--tls", "--ca-file", "ca.pem", "--access-key", "admin")
-    said("profile", "add", "prod", "-n", "ns:9876", *arguments, stdin=b"hidden-8\n")
+    said("profile", "create", "prod", "-n", "ns:9876", *arguments, stdin=b"hidden-8\n")
     path = home / "profiles" / "prod.yaml"
     assert path.stat().st_mode & 0o777 == 0o600
     assert "hidden-8" in path.read_text()
@@ -74,6 +74,14 @@ def test_a_secret_is_in_a_file_of_its_owner_alone_and_nowhere_shown(home: Path) 
         "nameserver": "ns:9876",
         "accessKey": "admin",
     }
+    said("profile", "set", "prod", "--no-tls", "--nameserver", "other:9876")
+    assert orjson.loads(said("profile", "show", "prod", "--json"))["values"] == {
+        **values,
+        "tls": "false",
+        "nameserver": "other:9876",
+    }
+    assert "hidden-8" in path.read_text()
+    assert [each.name for each in path.parent.iterdir()] == ["prod.yaml"]
     path.chmod(0o644)
     for refused in (("--profile", "prod", "topic", "list"), ("profile", "show", "prod")):
         assert "other users may read it; run chmod 600" in said(*refused, status=2)
@@ -82,12 +90,18 @@ def test_a_secret_is_in_a_file_of_its_owner_alone_and_nowhere_shown(home: Path) 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("add", "a/b", "-n", "ns:1"), "'a/b' cannot name a profile"),
-        (("add", ".hidden", "-n", "ns:1"), "cannot name a profile"),
-        (("add", "empty"), "a profile needs a value"),
-        (("add", "one", "-n", "ns:1", "--ca-file", "ca.pem"), "files of TLS need --tls"),
-        (("add", "there", "-n", "ns:1"), "there is a profile 'there'; delete it first"),
-        (("add", "user", "--access-key", "admin"), "no password was given"),
+        (("create", "a/b", "-n", "ns:1"), "'a/b' cannot name a profile"),
+        (("create", ".hidden", "-n", "ns:1"), "cannot name a profile"),
+        (("create", "empty"), "a profile needs a value"),
+        (("create", "one", "-n", "ns:1", "--ca-file", "ca.pem"), "files of TLS need --tls"),
+        (
+            ("create", "there", "-n", "ns:1"),
+            "there is a profile 'there'; cometmq profile set there changes it",
+        ),
+        (("create", "user", "--access-key", "admin"), "no password was given"),
+        (("set", "there"), "a profile needs a value"),
+        (("set", "there", "--ca-file", "ca.pem"), "files of TLS need --tls"),
+        (("set", "none", "-n", "ns:1"), "there is no profile 'none'"),
         (("show", "none"), "there is no profile 'none'; there is broken, there"),
         (("use", "none"), "there is no profile 'none'"),
         (("delete", "none", "--yes"), "there is no profile 'none'"),
@@ -97,14 +111,14 @@ def test_a_secret_is_in_a_file_of_its_owner_alone_and_nowhere_shown(home: Path) 
 def test_what_is_wrong_is_refused_in_one_line(
     home: Path, arguments: tuple[str, ...], says: str
 ) -> None:
-    said("profile", "add", "there", "-n", "ns:1")
+    said("profile", "create", "there", "-n", "ns:1")
     (home / "profiles" / "broken.yaml").write_text("nameservers: ns:1\n")
     assert says in " ".join(said("profile", *arguments, status=2).replace("│", " ").split())
     assert said("profile", "show", "there").split() == ["name", "value", "nameserver", "ns:1"]
 
 
 def test_servers_do_not_follow_a_profile(home: Path) -> None:
-    said("profile", "add", "prod", "-n", "ns:9876")
+    said("profile", "create", "prod", "-n", "ns:9876")
     (home / "profile").write_text("gone\n")
     assert "there is no profile 'gone'" in said("topic", "list", status=2)
     assert "broker.conf" in said("config", "check", str(home / "broker.conf"), status=2)

@@ -14,7 +14,7 @@ from tests.support.processes import free_port
 # They start a server, which a closed port does not stop; or read what is behind them as a job's.
 PROGRAMS = {("up",), ("nameserver",), ("broker",), ("dashboard",), ("pipeline",)}
 # It only writes an address down.
-NOTES = {("profile", "add")}
+NOTES = {("profile", "create"), ("profile", "set")}
 # What an argument or a needed option must look like to be taken.
 VALUES = {
     "address": "127.0.0.1:1",
@@ -22,6 +22,7 @@ VALUES = {
     "resource": "Topic:orders",
     "offset_id": "7F00000100002A9F0000000000000000",
     "properties": "flushDiskType=ASYNC_FLUSH",
+    "settings": "flushDiskType=ASYNC_FLUSH",
     "key": "flushDiskType",
     "actions": "Pub",
     "file": "orders.json",
@@ -41,7 +42,8 @@ MORE: dict[tuple[str, ...], tuple[str, ...]] = {
     ("message", "find"): ("--key", "k"),
     ("group", "set"): ("--no-consume",),
     ("offset", "reset"): ("--to", "earliest"),
-    ("acl", "copy"): ("--from", "a", "--to", "b"),
+    ("topic", "set"): ("--no-write",),
+    ("acl", "set"): ("--disable",),
 }
 
 

@@ -238,14 +238,12 @@ def test_members_at_odds_are_shown(cluster, topic, group):
         consumer(cluster, group, topic, expression=Tag("a")),
         consumer(cluster, group, topic, expression=Tag("b")),
     ):
-        status, table = looked(cluster, "group", "conflicts", "--group", group)
-        told = orjson.loads(
-            looked(cluster, "group", "conflicts", "--group", group, "--json")[1]
-        )
+        status, table = looked(cluster, "group", "conflicts", group)
+        told = orjson.loads(looked(cluster, "group", "conflicts", group, "--json")[1])
     assert status == 1
     assert f"CLUSTERING {topic}: a".encode() in table
     assert f"CLUSTERING {topic}: b".encode() in table
-    assert [each["kind"] for each in told] == ["SUBSCRIPTION"]
+    assert [each["kind"] for each in told] == ["SUBSCRIPTION"] * 2
 
 
 def test_a_discarded_transaction_is_shown_and_resumed(cluster, topic):
@@ -254,7 +252,7 @@ def test_a_discarded_transaction_is_shown_and_resumed(cluster, topic):
         found: list[dict[str, object]] = []
 
         def is_there() -> bool:
-            found[:] = json_lines("transactions", "discarded", cluster=cluster)
+            found[:] = json_lines("transactions", "list", cluster=cluster)
             return any(each["body"] == "lost" for each in found)
 
         wait_until(is_there, seconds=20, what="the discarded half")

@@ -65,8 +65,8 @@ def cluster(tmp_path_factory) -> Iterator[GrpcCluster]:
         for group in ("walkers", "marchers"):
             made.command("group", "create", group, "--orderly")
         made.command(
-            "cluster", "config", "broker-a", "--set", "transactionTimeOut=1000", "--set",
-            "transactionCheckInterval=1000", "--set", "recallMessageEnable=true",
+            "cluster", "set", "broker-a", "transactionTimeOut=1000",
+            "transactionCheckInterval=1000", "recallMessageEnable=true",
         )  # fmt: skip
         yield made
 

@@ -70,7 +70,7 @@ def check_healthy(world: LagWorld, visitor: Visitor) -> None:
             assert sum(each["lag"] for each in lines if each["group"] == group) == truth, group
     total = sum(KNOWN.values())
     wait_for(visitor, "/", f"Lag of all groups {total} msg")
-    readers, _ = printed(world, "topic", "stats", TOPIC, status=0)
+    readers, _ = printed(world, "topic", "show", TOPIC, status=0)
     assert {
         each["group"]: each["lag"] for each in readers["groups"] if each["group"] in KNOWN
     } == KNOWN
@@ -92,7 +92,7 @@ def check_without_a_broker(world: LagWorld, folder: Path) -> None:
         ("group", "list"),
         ("topic", "list"),
         ("offset", "show"),
-        ("topic", "stats", TOPIC),
+        ("topic", "show", TOPIC),
     ):
         _, said = printed(world, *arguments, status=1)
         assert "incomplete: broker-b left the nameserver at" in said
@@ -118,11 +118,9 @@ def check_that_each_list_names_it(world: LagWorld) -> None:
     for arguments in (
         ("cluster", "replicas"),
         ("topic", "show", TOPIC),
-        ("topic", "queues", TOPIC),
-        ("topic", "perm", TOPIC),
         ("message", "delayed"),
         ("message", "find", TOPIC, "--key", "none"),
-        ("transactions", "discarded"),
+        ("transactions", "list"),
         ("group", "conflicts"),
         ("dlq", "list"),
     ):
@@ -139,7 +137,7 @@ def check_that_each_list_names_it(world: LagWorld) -> None:
     # Another topic is complete: that broker has no queue of it.
     with Admin(world.names) as admin:
         admin.topics.create("elsewhere", queues=1)
-    assert run("topic", "queues", "elsewhere", nameserver=world.names).returncode == 0
+    assert run("topic", "show", "elsewhere", nameserver=world.names).returncode == 0
 
 
 def check_a_dashboard_that_starts_now(world: LagWorld, folder: Path) -> None:

@@ -53,9 +53,9 @@ def test_a_user_is_made_allowed_and_denied_and_it_is_said_which_entry_decides(
     acl(cluster, "allow", "alice", "Topic:orders*", "Pub", "Sub")
     acl(cluster, "deny", "alice", "Topic:orders-secret", "All")
     acl(cluster, "allow", "alice", "Group:billing", "Sub", "--source", "10.0.0.0/8")
-    users = printed(cluster, "users")
+    users = printed(cluster, "list")
     assert {"user": "alice", "type": "Normal", "status": "enable", "brokers": ["broker-a:0"]} in users  # fmt: skip
-    entries = printed(cluster, "policies", "alice")
+    entries = printed(cluster, "show", "alice")
     assert [(each["resource"], each["decision"]) for each in entries] == [
         ("Group:billing", "Allow"),
         ("Topic:orders*", "Allow"),
@@ -73,12 +73,25 @@ def test_a_user_is_made_allowed_and_denied_and_it_is_said_which_entry_decides(
     acl(cluster, "remove", "alice", "Topic:orders-secret")
     [found] = printed(cluster, "test", "alice", "10", "Topic:orders-secret")
     assert found["resource"] == "Topic:orders*"
-    acl(cluster, "password", "alice", stdin=b"canary-other-password\n")
+    acl(cluster, "set", "alice", "--password", stdin=b"canary-other-password\n")
     acl(cluster, "delete", "alice", "--yes")
     [gone] = printed(cluster, "test", "alice", "10", "Topic:orders-1", status=1)
     assert gone["reason"] == "user 'alice' does not exist"
     root = printed(cluster, "test", "root", "UPDATE_BROKER_CONFIG", "Cluster:DefaultCluster")
     assert "Super user" in root[0]["reason"]
+
+
+def test_a_user_is_disabled_and_made_a_super_user(cluster: tuple[str, Path]) -> None:
+    acl(cluster, "create", "carol", stdin=b"canary-carol-password\n")
+    acl(cluster, "set", "carol", "--disable", "--super")
+    known = {each["user"]: (each["type"], each["status"]) for each in printed(cluster, "list")}
+    assert known["carol"] == ("Super", "disable")
+    [found] = printed(cluster, "test", "carol", "10", "Topic:orders-1", status=1)
+    assert found["reason"] == "the user is disabled"
+    acl(cluster, "set", "carol", "--enable", "--no-super")
+    known = {each["user"]: (each["type"], each["status"]) for each in printed(cluster, "list")}
+    assert known["carol"] == ("Normal", "enable")
+    acl(cluster, "delete", "carol", "--yes")
 
 
 @pytest.mark.parametrize(
@@ -92,6 +105,8 @@ def test_a_user_is_made_allowed_and_denied_and_it_is_said_which_entry_decides(
         (("test", "bob", "PULL_MESSAGE", "x"), 2, "write Topic:NAME"),
         (("test", "bob", "HEART_BEAT", "Topic:x"), 2, "names its resources in its body"),
         (("create", "bob"), 2, "no password was given"),
+        (("set", "bob"), 2, "name at least one option"),
+        (("set", "bob", "--password"), 2, "no password was given"),
         (("delete", "nobody", "--yes"), 3, "user 'nobody' does not exist"),
         (("delete", "root"), 3, "nothing was done"),
     ],
@@ -121,14 +136,14 @@ TEST = ("test", "alice", "10", "Topic:orders")
 @pytest.mark.parametrize(
     ("command", "one", "two", "status", "lines", "error"),
     [
-        (("users",), (ALICE, None), (ALICE, None), 0, 1, ""),
-        (("users",), (ALICE, None), (None, None), 0, 1, "error: two:0: "),
-        (("users",), (None, None), (None, None), 3, 0, "error: "),
-        (("policies",), (None, ENTRY), (None, ENTRY), 0, 1, ""),
-        (("policies",), (ALICE, None), (ALICE, None), 3, 0, "error: "),
-        (("policies", "alice"), (None, ENTRY), (None, MALFORMED), 0, 1, ""),
+        (("list",), (ALICE, None), (ALICE, None), 0, 1, ""),
+        (("list",), (ALICE, None), (None, None), 0, 1, "error: two:0: "),
+        (("list",), (None, None), (None, None), 3, 0, "error: "),
+        (("show",), (None, ENTRY), (None, ENTRY), 0, 1, ""),
+        (("show",), (ALICE, None), (ALICE, None), 3, 0, "error: "),
+        (("show", "alice"), (None, ENTRY), (None, MALFORMED), 0, 1, ""),
         (
-            ("policies",),
+            ("show",),
             (None, MALFORMED),
             (None, ENTRY),
             1,

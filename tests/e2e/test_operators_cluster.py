@@ -22,7 +22,7 @@ from tests.support.programs import halted, run_program, small_cluster
 
 def test_each_prints_json_as_its_page_says(cluster: Embedded) -> None:
     """`command_line.run` compares what is printed with --json with that page."""
-    for command in ("list", "show broker-a", "config broker-a --all", "replicas"):
+    for command in ("list", "show broker-a", "config broker-a --defaults", "replicas"):
         printed("cluster", *command.split(), cluster=cluster)
 
 
@@ -44,15 +44,17 @@ def test_what_nobody_set_is_not_called_set(tmp_path: Path) -> None:
 def test_a_setting_is_changed_and_says_so(cluster: Embedded) -> None:
     [before] = printed("cluster", "config", "broker-a", "transactionCheckMax", cluster=cluster)
     assert (before["value"], before["source"]) == ("15", "default")
-    [line] = printed(
-        "cluster", "config", "broker-a", "--set", "transactionCheckMax=32", cluster=cluster
-    )
+    output("cluster", "set", "broker-a", "transactionCheckMax=32", cluster=cluster)
+    [line] = printed("cluster", "config", "broker-a", "transactionCheckMax", cluster=cluster)
     assert (line["value"], line["default"], line["source"]) == ("32", "15", "changed")
-    refused = run(
-        "cluster", "config", "broker-a", "--set", "listenPort=1", nameserver=cluster.nameserver
-    )
-    assert refused.returncode == 3
-    assert b"listenPort: change it in the configuration file" in refused.stderr
+    for setting, status, says in (
+        ("listenPort=1", 3, b"listenPort: change it in the configuration file"),
+        ("transactionChekMax=1", 2, b"has no setting transactionChekMax"),
+        ("transactionCheckMax", 2, b"is not a pair"),
+    ):
+        refused = run("cluster", "set", "broker-a", setting, nameserver=cluster.nameserver)
+        assert refused.returncode == status
+        assert says in b" ".join(refused.stderr.split())
 
 
 def test_a_drained_broker_is_not_in_the_routes_of_producers(cluster: Embedded) -> None:

@@ -134,6 +134,11 @@ def test_dead_letters_are_chosen_by_time_and_counted(cluster: Embedded) -> None:
         nameserver=cluster.nameserver,
     ).stdout  # fmt: skip
     assert [json.loads(line)["body"] for line in chosen.splitlines()] == some
+    first = run(
+        "dlq", "show", "counted", "--sort", "body", "--limit", "2", "--json",
+        nameserver=cluster.nameserver,
+    ).stdout  # fmt: skip
+    assert [json.loads(line)["body"] for line in first.splitlines()] == ["0", "1"]
     later = printed(*arguments, "--since", str(died[5] + 1), cluster=cluster)
     assert later == []
 
@@ -141,7 +146,7 @@ def test_dead_letters_are_chosen_by_time_and_counted(cluster: Embedded) -> None:
 def test_a_run_that_is_killed_repeats_nothing_and_loses_nothing(cluster: Embedded) -> None:
     count = 12_000
     bury(cluster, "killed", count, origin="again")
-    command = [*COMETMQ, "dlq", "replay", "killed", "--to", "again", "--rate", "4000"]
+    command = [*COMETMQ, "dlq", "replay", "killed", "--to-topic", "again", "--rate", "4000"]
     first = subprocess.Popen(
         command, env=environment(cluster.nameserver), stderr=subprocess.DEVNULL
     )
@@ -158,7 +163,7 @@ def test_a_run_that_is_killed_repeats_nothing_and_loses_nothing(cluster: Embedde
         assert done.returncode == 0, done.stderr
         assert b"another run has" in done.stderr
         assert held() == count
-        repeated = printed("dlq", "replay", "killed", "--to", "again", cluster=cluster)
+        repeated = printed("dlq", "replay", "killed", "--to-topic", "again", cluster=cluster)
         assert (repeated["sent"], repeated["before"]) == ({}, count)
     assert len({each.properties["amount"] for each in all_of(cluster, "again")}) == count
 
@@ -191,7 +196,7 @@ def suppressed(look: Callable[[], list[StoredMessage]]) -> list[StoredMessage]:
 def test_two_runs_at_once_share_the_work(cluster: Embedded) -> None:
     count = 6_000
     bury(cluster, "shared", count, origin="both")
-    command = [*COMETMQ, "dlq", "replay", "shared", "--to", "both", "--json"]
+    command = [*COMETMQ, "dlq", "replay", "shared", "--to-topic", "both", "--json"]
     runs = [
         subprocess.Popen(command, env=environment(cluster.nameserver), stdout=subprocess.PIPE)
         for _ in range(2)
@@ -203,8 +208,8 @@ def test_two_runs_at_once_share_the_work(cluster: Embedded) -> None:
 
 def test_a_rate_is_kept(cluster: Embedded) -> None:
     bury(cluster, "slow", 1_000, origin="slowly")
-    output("dlq", "replay", "slow", "--to", "slowly", "--key", "o-1", cluster=cluster)
-    output("dlq", "replay", "slow", "--to", "slowly", "--rate", "250", cluster=cluster)
+    output("dlq", "replay", "slow", "--to-topic", "slowly", "--key", "o-1", cluster=cluster)
+    output("dlq", "replay", "slow", "--to-topic", "slowly", "--rate", "250", cluster=cluster)
     stored = sorted(each.stored_ms for each in all_of(cluster, "slowly"))[1:]
     seconds = (stored[-1] - stored[0]) / 1000
     assert len(stored) == 999
@@ -213,7 +218,7 @@ def test_a_rate_is_kept(cluster: Embedded) -> None:
 
 def test_dead_letters_are_exported_and_purged(cluster: Embedded, tmp_path) -> None:
     bury(cluster, "gone", 5, origin="back")
-    shown = run("dlq", "show", "gone", "--max", "2", "--json", nameserver=cluster.nameserver)
+    shown = run("dlq", "show", "gone", "--limit", "2", "--json", nameserver=cluster.nameserver)
     assert [json.loads(line)["body"] for line in shown.stdout.splitlines()] == ["3", "4"]
     file = tmp_path / "letters.jsonl"
     output("dlq", "export", "gone", str(file), "--sql", "amount > 2", cluster=cluster)
@@ -222,10 +227,10 @@ def test_dead_letters_are_exported_and_purged(cluster: Embedded, tmp_path) -> No
     for line in lines:
         json_tables.check("dlq export", line)
     assert [each.name for each in tmp_path.iterdir()] == ["letters.jsonl"]
-    output("dlq", "replay", "gone", "--to", "back", cluster=cluster)
-    asked = run("dlq", "purge", "gone", nameserver=cluster.nameserver)
+    output("dlq", "replay", "gone", "--to-topic", "back", cluster=cluster)
+    asked = run("dlq", "delete", "gone", nameserver=cluster.nameserver)
     assert (asked.returncode, b"nothing was done" in asked.stderr) == (3, True)
-    output("dlq", "purge", "gone", "--yes", cluster=cluster)
+    output("dlq", "delete", "gone", "--yes", cluster=cluster)
     with Admin(cluster.nameserver) as admin:
         assert {"%DLQ%gone", "DLQ_REPLAYED_gone"}.isdisjoint(admin.topics.list())
 
@@ -239,7 +244,13 @@ def test_one_that_cannot_be_decoded_does_not_hold_back_the_others(cluster: Embed
     assert [json.loads(line)["body"] for line in shown.stdout.splitlines()] == ["0", "1"]
     assert place in shown.stderr.decode()
     sent = run(
-        "dlq", "replay", "broken", "--to", "around", "--json", nameserver=cluster.nameserver
+        "dlq",
+        "replay",
+        "broken",
+        "--to-topic",
+        "around",
+        "--json",
+        nameserver=cluster.nameserver,
     )
     result = json.loads(sent.stdout)
     assert (sent.returncode, result["sent"], result["failed"]) == (1, {"around": 2}, 1)
@@ -257,7 +268,11 @@ def test_one_that_cannot_be_decoded_does_not_hold_back_the_others(cluster: Embed
             1,
             "2 have no property with the original topic: name a topic with --to",
         ),
-        (("replay", "stray", "--to", "SCHEDULE_TOPIC_XXXX"), 1, "may not send to system topic"),
+        (
+            ("replay", "stray", "--to-topic", "SCHEDULE_TOPIC_XXXX"),
+            1,
+            "may not send to system topic",
+        ),
         (("replay", "stray", "--rate", "0"), 2, "--rate"),
         (("stats", "nobody"), 3, "'nobody' has no dead letters"),
         (("stats", "stray", "--since", "yesterday"), 2, "--since"),

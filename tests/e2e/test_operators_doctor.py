@@ -202,7 +202,9 @@ def test_dead_letters_are_found_until_they_are_replayed(cluster: Embedded) -> No
     assert found.severity == "warning"
     assert "3 dead letters wait, the last since" in found.text
     assert 0 <= time.time() * 1000 - (found.since_ms or 0) < 300_000
-    assert run("dlq", "replay", "mailing", "--to", "quick", nameserver=names).returncode == 0
+    assert (
+        run("dlq", "replay", "mailing", "--to-topic", "quick", nameserver=names).returncode == 0
+    )
     assert ("letters", "mailing") not in seen(names)
     with Producer(names) as producer:
         producer.send(Message("%DLQ%mailing", b"one more"))
@@ -269,6 +271,10 @@ def test_many_of_one_kind_are_one_entry_and_can_be_ignored(
     listed = run("doctor", "--all", nameserver=names).stdout.decode()
     assert listed.count("it has no members") >= 300
     assert re.search(r"since 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d: start its members", listed)
+    done = run("doctor", "--json", "--sort=-subject", "--limit", "2", nameserver=names)
+    shown = [each["subject"] for each in orjson.loads(done.stdout)]
+    assert (done.returncode, len(shown)) == (1, 2)
+    assert shown == sorted(shown, reverse=True)
     ignored = tmp_path / "ignored"
     ignored.write_text("# of a test\nabandoned:many-*\n")
     done = run("doctor", "--ignore-file", str(ignored), nameserver=names)

@@ -63,7 +63,12 @@ def test_each_prints_json_as_its_page_says(cluster: Embedded, member: list[bytes
     shown = printed("group", "show", "billing", "--threads", cluster=cluster)
     assert shown["type"] == "CONSUME_PASSIVELY"
     [running] = shown["running"]
-    assert running["client"] == shown["member_list"][0]["client"]
+    assert running["client"] == shown["members"][0]["client"]
+    assert (shown["group"]["group"], shown["group"]["members"]) == ("billing", 1)
+    fewer = printed(
+        "group", "show", "billing", "--sort=-queue", "--limit", "1", cluster=cluster
+    )
+    assert [each["queue"] for each in fewer["queues"]] == [1]
     assert "MainThread" in running["threads"]
     assert {each["queue"] for each in running["queues"] if each["topic"] == TOPIC} == {0, 1}
     printed("offset", "show", "billing", cluster=cluster)
@@ -182,7 +187,7 @@ def test_a_file_that_is_no_export_is_refused(
         "offset reset bilings orders --to earliest --yes",
         "offset reset bilings orders --to-offset 0 --dry-run",
         "offset skip bilings orders --yes",
-        "group conflicts --group bilings",
+        "group conflicts bilings",
     ],
 )
 def test_a_misspelt_group_is_an_error(cluster: Embedded, command: str) -> None:

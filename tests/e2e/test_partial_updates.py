@@ -79,8 +79,8 @@ def make(admin: Admin, nameserver: str, name: str) -> dict[str, TopicConfig]:
 
 def test_more_queues_reset_nothing_else_of_a_topic(admin: Admin, nameserver: str) -> None:
     before = make(admin, nameserver, "orders")
-    done = run("topic", "create", "orders", "--queues", "9", nameserver=nameserver)
-    assert b"orders has 9 queues on each broker" in done.stdout + done.stderr
+    done = run("topic", "set", "orders", "--queues", "9", nameserver=nameserver)
+    assert b"orders has 9 queues (permission: read) on each broker" in done.stdout + done.stderr
     assert admin.topics.configs("orders") == {
         broker: replace(each, read_queues=9, write_queues=9) for broker, each in before.items()
     }
@@ -90,17 +90,19 @@ def test_a_topic_that_is_there_is_not_changed_where_nothing_is_named(
     admin: Admin, nameserver: str
 ) -> None:
     before = make(admin, nameserver, "same")
-    done = run("topic", "create", "same", nameserver=nameserver)
+    done = run("topic", "set", "same", "--no-write", nameserver=nameserver)
     assert (
-        b"same has 3 queues to write and 5 to read on broker-a, 4 queues to write and 6 to read on broker-b"
-        in done.stdout + done.stderr
+        b"same has 3 queues to write and 5 to read (permission: read) on broker-a, "
+        b"4 queues to write and 6 to read (permission: read) on broker-b" in done.stderr
     )
+    for arguments in (("set", "same"), ("create", "same"), ("create", "same", "--queues", "9")):
+        assert run("topic", *arguments, nameserver=nameserver).returncode == 2
     assert admin.topics.configs("same") == before
 
 
 def test_a_permission_resets_nothing_else_of_a_topic(admin: Admin, nameserver: str) -> None:
     before = make(admin, nameserver, "open")
-    run("topic", "perm", "open", "--write", nameserver=nameserver)
+    run("topic", "set", "open", "--write", nameserver=nameserver)
     wanted = {broker: replace(each, perm=6) for broker, each in before.items()}
     assert admin.topics.configs("open") == wanted
     admin.topics.create("open", perm=2)

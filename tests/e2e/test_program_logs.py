@@ -197,7 +197,7 @@ def test_the_level_changes_while_it_runs_and_the_audit_stays(life):
     with Stranger(life.names.address) as names, Stranger(life.broker.address) as peer:
         for level in ("error", "loud", "info"):
             said = run(
-                "cluster", "config", "broker-a", "--set", f"logLevel={level}", nameserver=life.names.address
+                "cluster", "set", "broker-a", f"logLevel={level}", nameserver=life.names.address
             )  # fmt: skip
             assert (said.returncode == 0) is (level != "loud"), said.stderr
             line = audited(life.log, "UPDATE_BROKER_CONFIG")

@@ -75,7 +75,7 @@ def test_a_slave_signs_what_it_asks_its_master_and_asks_rights_itself(group):
     acl(group, "create", ALICE.access_key, stdin=f"{ALICE.secret_key}\n".encode())
     [alice] = [
         each
-        for each in orjson.loads(acl(group, "users", "--json"))
+        for each in orjson.loads(acl(group, "list", "--json"))
         if each["user"] == ALICE.access_key
     ]
     assert sorted(alice["brokers"]) == ["broker-a:0", "broker-a:1"]

@@ -47,10 +47,12 @@ class Cluster(Running):
         return done.stdout
 
     def send(self, broker: str, body: str) -> None:
-        self.run("send", "orders", body, "--queue", f"{broker}:0")
+        self.run("send", "orders", body, "--broker", broker, "--queue", "0")
 
     def bodies(self, count: int) -> set[str]:
-        found = self.run("tail", "orders", "--from", "earliest", "--max", str(count), "--json")
+        found = self.run(
+            "tail", "orders", "--from", "earliest", "--limit", str(count), "--json"
+        )
         return {orjson.loads(line)["body"] for line in found.splitlines()}
 
     def pid(self, letter: str) -> int:
@@ -115,7 +117,8 @@ def test_a_killed_broker_is_reported_and_its_messages_are_back_when_it_is(tmp_pa
         try:
             wait_until(
                 lambda: run(
-                    "send", "orders", "back", "--queue", "broker-b:0", nameserver=first.nameserver
+                    "send", "orders", "back", "--broker", "broker-b", "--queue", "0",
+                    nameserver=first.nameserver,
                 ).returncode == 0,
                 seconds=30, what="broker-b is back",
             )  # fmt: skip

@@ -162,7 +162,7 @@ def test_a_consumer_goes_on_at_the_slave_and_its_offsets_come_back_to_the_master
             got += [message.body for message in pull.messages]
             offset = pull.next_offset
         assert got == [b"%d" % number for number in range(COUNT)]
-        shown = run("tail", TOPIC, "--from", "earliest", "--max", str(COUNT), nameserver=names)
+        shown = run("tail", TOPIC, "--from=earliest", f"--limit={COUNT}", nameserver=names)
         assert shown.returncode == ExitStatus.WELL, shown.stderr
         assert len(shown.stdout.splitlines()) == COUNT
         consumer.commit(QUEUE, offset)

@@ -158,9 +158,9 @@ def acl(java: Java, *arguments: str, stdin: bytes = b"") -> bytes:
 
 
 def test_our_tools_show_javas_users_and_policies(customer):
-    users = orjson.loads(acl(customer, "users", "--json"))
+    users = orjson.loads(acl(customer, "list", "--json"))
     assert {"user": "customer", "type": "Normal", "status": "enable", "brokers": ["broker-a:0"]} in users  # fmt: skip
-    entries = orjson.loads(acl(customer, "policies", "customer", "--json"))
+    entries = orjson.loads(acl(customer, "show", "customer", "--json"))
     assert {each["resource"] for each in entries} == {
         "Topic:orders*", "Group:pulled*", "Group:pushed*", "Group:popped*", "Group:received*",
     }  # fmt: skip
@@ -168,7 +168,7 @@ def test_our_tools_show_javas_users_and_policies(customer):
     assert found["allowed"]
     acl(customer, "allow", "customer", "Topic:gone", "Pub")
     acl(customer, "remove", "customer", "Topic:gone")
-    assert b"Topic:gone" not in acl(customer, "policies", "customer", "--json")
+    assert b"Topic:gone" not in acl(customer, "show", "customer", "--json")
 
 
 @pytest.mark.parametrize("way", ["plain", "tls"])

@@ -84,7 +84,7 @@ def test_groups_and_their_offsets(names: str, group: str, producer: Producer) ->
     command(names, "offset", "skip", group, topic, "--yes")
     assert [each["lag"] for each in said(names, "offset", "show", group, "--topic", topic)] == [0, 0]  # fmt: skip
     command(names, "group", "set", group, "--no-consume")
-    assert said(names, "group", "show", group)["enabled"] is False
+    assert said(names, "group", "show", group)["group"]["enabled"] is False
     command(names, "group", "delete", group, "--yes")
 
 
@@ -109,8 +109,8 @@ def test_dead_letters_go_back_once(
         )
     producer.send_many(messages(dead, bodies("d", 50)))
     assert {each["group"]: each["letters"] for each in said(names, "dlq", "list")}[group] == 50
-    first = said(names, "dlq", "replay", group, "--to", topic)
-    second = said(names, "dlq", "replay", group, "--to", topic)
+    first = said(names, "dlq", "replay", group, "--to-topic", topic)
+    second = said(names, "dlq", "replay", group, "--to-topic", topic)
     assert (first["sent"], second["sent"], second["before"]) == ({topic: 50}, {}, 50)
     assert len(topics.read(names, topic)) == 50
 

@@ -146,7 +146,7 @@ def test_messages_outlive_a_stop_and_a_new_container(cluster):
         seconds=30,
         what="both brokers",
     )
-    consume = ("tail", "greetings", "--from", "earliest", "--max", "2", "--json")
+    consume = ("tail", "greetings", "--from", "earliest", "--limit", "2", "--json")
     lines = output(client, *consume).splitlines()
     assert sorted(json.loads(line)["body"] for line in lines) == ["first", "second"]
 

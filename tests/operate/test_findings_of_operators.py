@@ -280,7 +280,7 @@ def test_11_a_topic_gets_attributes_read_queues_and_one_broker(world: World) -> 
         ((broker, config),) = admin.topics.configs("settled").items()
     assert (broker, config.write_queues, config.read_queues) == ("broker-b", 2, 4)
     assert config.attributes == {"message.type": "FIFO", "retention.hours": "24"}
-    done = run("topic", "create", "settled", "--no-attribute", "retention.hours",
+    done = run("topic", "set", "settled", "--no-attribute", "retention.hours",
                "--broker", "broker-b", nameserver=world.names)  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
     with Admin(world.names) as admin:
@@ -295,7 +295,7 @@ def test_11_a_topic_gets_attributes_read_queues_and_one_broker(world: World) -> 
 def test_11_producers_are_listed_with_their_brokers(world: World) -> None:
     with Producer(world.names, group="shop") as producer:
         producer.send(Message("later", b"now"))
-        (line,) = world.printed("cluster", "producers", "--group", "shop")
+        (line,) = world.printed("cluster", "producers", "shop")
     assert line["language"] == "PYTHON"
     assert set(line["brokers"]) <= set(BROKERS)
     assert line["brokers"]
@@ -444,7 +444,7 @@ def test_places_of_messages_name_the_broker_and_times_the_millisecond(world: Wor
 
 
 def test_a_member_shows_what_it_holds_and_its_settings_in_words(world: World) -> None:
-    member = world.printed("group", "show", "analytics")["member_list"][0]["client"]
+    member = world.printed("group", "show", "analytics")["members"][0]["client"]
     page = text_of(world.visitor.get("/group/member", name="analytics", client=member))
     held = re.findall(rf"{ORDERS} broker-[ab] [01] \d+ (\d+) {NOTHING}", page)
     assert len(held) == 2 * QUEUES, page
@@ -475,7 +475,7 @@ def test_a_half_message_has_its_age_and_its_producer_group(world: World) -> None
 
 
 def test_bookkeeping_topics_are_not_listed_among_those_of_users(world: World) -> None:
-    done = run("dlq", "replay", "mailing", "--to", "again", nameserver=world.names)
+    done = run("dlq", "replay", "mailing", "--to-topic", "again", nameserver=world.names)
     assert done.returncode == 0, done.stderr.decode()
     ledger = "DLQ_REPLAYED_mailing"
     wait_for(world.visitor, "/topics", ledger, all="1")

@@ -1,7 +1,7 @@
 """`cometmq acl`: users and policies of Auth 2.0 at every broker, and a test whether a user may send a request."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -10,15 +10,13 @@ from cometmq.cli import complete
 from cometmq.cli.asking import (
     Clients,
     Lines,
-    Shown,
     ask,
     changes,
     changes_if_sure,
     lists,
-    shows,
 )
 from cometmq.cli.options import NAMESERVER_DEFAULT, Nameserver
-from cometmq.cli.output import note, note_absent, print_error, print_errors, screen
+from cometmq.cli.output import note, note_absent, print_error, print_errors
 from cometmq.model.errors import CodecError, SettingsError
 from cometmq.model.text import in_quotes, printable
 
@@ -37,30 +35,46 @@ ResourceName = Annotated[
 ]
 Actions = Annotated[
     list[str],
-    typer.Argument(
-        metavar="ACTION...", help="Pub, Sub, Get, List, Create, Update, Delete, All."
-    ),
+    typer.Argument(metavar="ACTION", help="Pub, Sub, Get, List, Create, Update, Delete, All."),
 ]
-Sources = Annotated[
-    list[str] | None,
+_SOURCE = typer.Option("--source", metavar="ADDRESS", help="Source address of the requests.")
+Sources = Annotated[list[str] | None, _SOURCE]
+Super = Annotated[
+    bool | None,
     typer.Option(
-        "--source",
-        metavar="ADDRESS",
-        help="Only for requests from this address; may be repeated.",
+        "--super/--no-super", help="Whether it is a Super user, who may do everything."
     ),
 ]
 
 
-@acl.command()
+class DecisionLine(NamedTuple):
+    """Whether a user may send a request to a broker.
+
+    Attributes:
+        broker: Member of a broker group, "name:id".
+        allowed: Whether the user may.
+        reason: Why.
+        policy: Policy of the entry that decides, Custom or Default; None without one.
+        resource: Resource of that entry.
+    """
+
+    broker: str
+    allowed: bool
+    reason: str
+    policy: str | None = None
+    resource: str | None = None
+
+
+@acl.command("list")
 @lists(UserLine._fields, "There are no users.")
-async def users(clients: Clients) -> Lines:
+async def list_users(clients: Clients) -> Lines:
     """Show users, and the brokers that have each of them with these values."""
     return Lines((await _report(clients, with_policies=False)).users)
 
 
 @acl.command()
 @lists(EntryLine._fields, "There are no policies.")
-async def policies(
+async def show(
     clients: Clients,
     user: Annotated[
         str | None,
@@ -78,28 +92,43 @@ async def policies(
 
 @acl.command()
 def create(
-    user: UserName,
-    *,
-    is_super: Annotated[
-        bool, typer.Option("--super", help="Create a Super user, who may do everything.")
-    ] = False,
-    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    user: UserName, *, is_super: Super = False, nameserver: Nameserver = NAMESERVER_DEFAULT
 ) -> None:
     """Create a user at every broker; the password is prompted for, or read from stdin."""
     text = read_password(user)
     done = ask(
         nameserver,
-        lambda clients: clients.admin.users.create(user, text, is_super=is_super),
+        lambda clients: clients.admin.users.create(user, text, is_super=bool(is_super)),
     )
     note(_done(f"User {user} is created", done))
 
 
-@acl.command()
-def password(user: UserName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
-    """Change a user's password at every broker; it is prompted for, or read from stdin."""
-    values = {"password": read_password(user)}
+@acl.command("set")
+def change(
+    user: UserName,
+    *,
+    password: Annotated[
+        bool,
+        typer.Option("--password", help="Change the password: prompt for it, or read stdin."),
+    ] = False,
+    is_super: Super = None,
+    enable: Annotated[
+        bool | None, typer.Option("--enable/--disable", help="Whether the user may log in.")
+    ] = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+) -> None:
+    """Change the password, type or status of a user at every broker; what is not given stays."""
+    values = {}
+    if password:
+        values["password"] = read_password(user)
+    if is_super is not None:
+        values["userType"] = "Super" if is_super else "Normal"
+    if enable is not None:
+        values["userStatus"] = "enable" if enable else "disable"
+    if not values:
+        raise typer.BadParameter("name at least one option to change", param_hint="set")
     done = ask(nameserver, lambda clients: clients.admin.users.set(user, values))
-    note(_done(f"The password of user {user} is changed", done))
+    note(_done(f"User {user} is changed", done))
 
 
 @acl.command()
@@ -119,7 +148,10 @@ async def allow(
     *,
     source: Sources = None,
 ) -> str:
-    """Allow a user actions on a resource at every broker, replacing the Custom entry of that resource."""
+    """Allow a user actions on a resource at every broker, replacing the Custom entry of that resource.
+
+    With --source, which may be repeated, only for requests from there.
+    """
     done = await clients.admin.users.put_entry(
         user, resource, actions, source or (), is_allowed=True
     )
@@ -136,7 +168,10 @@ async def deny(
     *,
     source: Sources = None,
 ) -> str:
-    """Deny a user actions on a resource at every broker, replacing the Custom entry of that resource."""
+    """Deny a user actions on a resource at every broker, replacing the Custom entry of that resource.
+
+    With --source, which may be repeated, only for requests from there.
+    """
     done = await clients.admin.users.put_entry(
         user, resource, actions, source or (), is_allowed=False
     )
@@ -152,7 +187,7 @@ async def remove(clients: Clients, user: UserName, resource: ResourceName) -> st
 
 
 @acl.command("test")
-@shows
+@lists(DecisionLine._fields, "No broker reports users.")
 async def check_right(
     clients: Clients,
     user: UserName,
@@ -163,33 +198,15 @@ async def check_right(
         str, typer.Argument(metavar="RESOURCE", help="Topic:NAME, Group:NAME.")
     ],
     *,
-    source: Annotated[
-        str,
-        typer.Option(
-            "--source",
-            metavar="ADDRESS",
-            help="The address that the user's requests come from.",
-        ),
-    ] = "127.0.0.1",
-) -> Shown:
+    source: Annotated[str, _SOURCE] = "127.0.0.1",
+) -> Lines:
     """Show, by the policies that each broker reports, whether a user may send a request, and why; status 1 if one refuses it."""
     access = asked_access(code, resource)
     report = await _report(clients, policies_of=user)
     if report.malformed:
         raise SettingsError(report.malformed[0])
-    found = [
-        {"broker": broker, **decided(user, access, source, broker, report)}
-        for broker in report.brokers
-    ]
-
-    def show() -> None:
-        for each in found:
-            word = "yes" if each["allowed"] else "NO "
-            screen().print(
-                printable(f"{word} {each['broker']}: {each['reason']}"), markup=False
-            )
-
-    return Shown(found, show, is_finding=not all(each["allowed"] for each in found))
+    lines = [decided(user, access, source, broker, report) for broker in report.brokers]
+    return Lines(lines, is_finding=not all(line.allowed for line in lines))
 
 
 async def _report(clients: Clients, **wanted: Any) -> "AccountsReport":
@@ -286,8 +303,8 @@ def asked_access(code: str, resource: str) -> "Access":
 
 def decided(
     user: str, access: "Access", source: str, broker: str, report: "AccountsReport"
-) -> dict[str, Any]:
-    """Return a dict: whether a user may access a resource at a broker, the deciding policy entry (or None), and why.
+) -> DecisionLine:
+    """Return whether a user may access a resource at a broker, the deciding policy entry (or None), and why.
 
     Raises SettingsError if the source address is invalid.
     """
@@ -301,20 +318,21 @@ def decided(
         raise SettingsError(f"--source {source}: this is not an IP address") from None
     told = [each for each in report.users if each.user == user and broker in each.brokers]
     if not told:
-        return _decision(False, f"user {in_quotes(user)} does not exist")
+        return DecisionLine(broker, False, f"user {in_quotes(user)} does not exist")
     if told[0].status.lower() != "enable":
-        return _decision(False, "the user is disabled")
+        return DecisionLine(broker, False, "the user is disabled")
     if told[0].type.lower() == "super":
-        return _decision(True, "this is a Super user, who may do everything")
+        return DecisionLine(broker, True, "this is a Super user, who may do everything")
     own = [each for each in report.entries if each.user == user and broker in each.brokers]
     found = read_policies([*map(_policy, own)]).deciding(access, source)
     if found is None:
-        return _decision(False, "no entry of a policy matches, so the request is refused")
+        reason = "no entry of a policy matches, so the request is refused"
+        return DecisionLine(broker, False, reason)
     policy, entry = found
     words = "allows" if entry.is_allowed else "denies"
     said = f"{policy} entry {entry.resource} {words} {', '.join(entry.action_names)}"
     sources = f" from {', '.join(entry.addresses)}" if entry.addresses else ""
-    return _decision(entry.is_allowed, said + sources, policy, entry.resource)
+    return DecisionLine(broker, entry.is_allowed, said + sources, policy, entry.resource)
 
 
 def _policy(line: EntryLine) -> dict[str, Any]:
@@ -326,12 +344,3 @@ def _policy(line: EntryLine) -> dict[str, Any]:
         "decision": line.decision,
     }
     return {"policyType": line.policy, "entries": [entry]}
-
-
-def _decision(
-    allowed: bool,
-    reason: str,
-    policy: str | None = None,
-    resource: str | None = None,
-) -> dict[str, Any]:
-    return {"allowed": allowed, "policy": policy, "resource": resource, "reason": reason}

@@ -9,7 +9,7 @@ A function is awaited once, or with --watch repeatedly; what it returns is print
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import typer
@@ -26,7 +26,6 @@ from cometmq.cli.options import (
     sort_option,
 )
 from cometmq.cli.output import (
-    chosen_lines,
     note,
     note_absent,
     print_error,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from cometmq.admin import AbsentBroker
     from cometmq.connect import ClientInstance
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 Command = Callable[..., None]
 
@@ -50,7 +50,6 @@ WATCH_SECONDS = 2.0
 _NAMESERVER = keyword("nameserver", Nameserver, NAMESERVER_DEFAULT)
 _JSON = keyword("as_json", AsJson, False)
 _WATCH = keyword("watch", Watch, False)
-_LIMIT = keyword("limit", Limit, None)
 _YES = keyword("yes", Yes, False)
 
 
@@ -79,6 +78,47 @@ class Shown(NamedTuple):
     is_lines: bool = False
 
 
+class Choice(NamedTuple):
+    """The values of --sort and --limit.
+
+    Attributes:
+        columns: Columns that lines can be sorted by.
+        sort: One of them, after a '-' for the largest value first; None: lines stay in their order.
+        limit: Maximum number of lines; None: all.
+    """
+
+    columns: Sequence[str]
+    sort: str | None
+    limit: int | None
+
+    def of(
+        self,
+        lines: Iterable[Item],
+        value_of: Callable[[Item, str], object] = getattr,
+    ) -> list[Item]:
+        """Return the first `limit` of the sorted lines; those without a value in the column (None) stand last.
+
+        Args:
+            lines: The lines, such as named tuples.
+            value_of: Returns the value of a line in a column.
+        """
+        chosen = list(lines)
+        if self.sort is not None:
+            column = self.sort.removeprefix("-")
+            values = [(value_of(line, column), line) for line in chosen]
+            known = [pair for pair in values if pair[0] is not None]
+            known.sort(key=lambda pair: _order(pair[0]), reverse=self.sort.startswith("-"))
+            chosen = [line for _, line in known]
+            chosen += [line for value, line in values if value is None]
+        return chosen[: self.limit]
+
+
+def _order(value: object) -> Any:
+    if isinstance(value, Mapping):
+        value = [*value.items()]
+    return [*map(str, value)] if isinstance(value, list) else value
+
+
 class Lines(NamedTuple):
     """The lines of a list, as a command of `lists` or `prints_list` returns them.
 
@@ -103,7 +143,7 @@ def table(
 ) -> Shown:
     """Return lines as the output of a command: an array, or for people a table, or the text `nothing` without lines."""
     return Shown(
-        [dict(zip(columns, line, strict=True)) for line in lines],
+        lines,
         lambda: print_lines(columns, lines, nothing),
         absent,
         is_finding=is_finding,
@@ -132,33 +172,39 @@ def watches(look: Callable[..., Awaitable[Shown]]) -> Command:
     return made_command(look, _print_shown, _NAMESERVER, _JSON, _WATCH)
 
 
-def lists(
-    columns: Sequence[str], nothing: str, *, is_watched: bool = True
-) -> Callable[[Callable[..., Awaitable[Lines]]], Command]:
-    """Make a command as `watches` does of lines with these columns, also with --sort and --limit.
+def chooses(
+    columns: Sequence[str], *, limit: int | None = None
+) -> Callable[[Callable[..., Awaitable[Shown]]], Command]:
+    """Make a command as `watches` does that also has --sort and --limit; `look` gets them as `choice`.
 
     Args:
-        columns: Names of the columns.
-        nothing: Sentence for people if there are no lines.
-        is_watched: Whether it has --watch; a command that may change something has not.
+        columns: Columns that --sort accepts.
+        limit: Default of --limit; None: all lines.
     """
 
     def run(
-        look: Callable[..., Awaitable[Lines]],
-        nameserver: str,
-        as_json: bool,
-        sort: str | None,
-        limit: int | None,
-        watch: bool = False,
-        **given: Any,
+        look: Callable[..., Awaitable[Shown]], sort: str | None, limit: int | None, **given: Any
     ) -> None:
-        async def shown(clients: Clients) -> Shown:
-            return _chosen(columns, nothing, await look(clients, **given), sort, limit)
+        _print_shown(look, choice=Choice(columns, sort, limit), **given)
 
-        _print_shown(shown, nameserver, as_json, watch)
-
-    options = [_NAMESERVER, _JSON, *_choices(columns), *([_WATCH] if is_watched else [])]
+    options = [_NAMESERVER, _JSON, *_choices(columns, limit), _WATCH]
     return lambda look: made_command(look, run, *options)
+
+
+def lists(
+    columns: Sequence[str], nothing: str
+) -> Callable[[Callable[..., Awaitable[Lines]]], Command]:
+    """Make a command as `chooses` does that prints lines with these columns, or for people `nothing` without lines."""
+
+    def run(
+        look: Callable[..., Awaitable[Lines]], sort: str | None, limit: int | None, **given: Any
+    ) -> None:
+        async def shown(clients: Clients, **own: Any) -> Shown:
+            return _chosen(Choice(columns, sort, limit), nothing, await look(clients, **own))
+
+        _print_shown(shown, **given)
+
+    return lambda look: made_command(look, run, _NAMESERVER, _JSON, *_choices(columns), _WATCH)
 
 
 def prints_list(
@@ -173,21 +219,19 @@ def prints_list(
         limit: int | None,
         **given: Any,
     ) -> None:
-        shown = _chosen(columns, nothing, work(**given), sort, limit)
+        shown = _chosen(Choice(columns, sort, limit), nothing, work(**given))
         _exit_if(_print(shown, as_json=as_json))
 
     return lambda work: made_command(work, run, _JSON, *_choices(columns))
 
 
-def _choices(columns: Sequence[str]) -> list[inspect.Parameter]:
-    return [keyword("sort", sort_option(columns), None), _LIMIT]
+def _choices(columns: Sequence[str], limit: int | None = None) -> list[inspect.Parameter]:
+    return [keyword("sort", sort_option(columns), None), keyword("limit", Limit, limit)]
 
 
-def _chosen(
-    columns: Sequence[str], nothing: str, found: Lines, sort: str | None, limit: int | None
-) -> Shown:
-    lines = chosen_lines(columns, found.lines, sort, limit)
-    return table(columns, lines, nothing, found.absent, is_finding=found.is_finding)
+def _chosen(choice: Choice, nothing: str, found: Lines) -> Shown:
+    lines = choice.of(found.lines)
+    return table(choice.columns, lines, nothing, found.absent, is_finding=found.is_finding)
 
 
 def changes(
@@ -218,7 +262,7 @@ def changes_if_sure(
 def made_command(
     work: Callable[..., object], run: Callable[..., None], *options: inspect.Parameter
 ) -> Command:
-    """Make a command that calls `run(work, ...)`, with the parameters of `work`, but for its clients, and these options."""
+    """Make a command that calls `run(work, ...)`, with these options and the parameters of `work` that users give."""
 
     def command(**given: Any) -> None:
         run(work, **given)
@@ -227,7 +271,8 @@ def made_command(
     parameters = [
         each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         for each in own
-        if each.annotation is not Clients and each.kind is not inspect.Parameter.VAR_KEYWORD
+        if each.annotation not in (Clients, Choice)
+        and each.kind is not inspect.Parameter.VAR_KEYWORD
     ]
     command.__signature__ = inspect.Signature([*parameters, *options])  # type: ignore[attr-defined]
     command.__annotations__ = {}

@@ -1,7 +1,7 @@
-"""`cometmq cluster list`, `show`, `config`, `drain` and `undrain`: state, settings and drains of brokers."""
+"""`cometmq cluster list`, `show`, `config`, `set`, `drain` and `undrain`: state, settings and drains of brokers."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -51,6 +51,20 @@ class BrokerLine(NamedTuple):
     error: str | None
 
 
+class BrokerNumbers(NamedTuple):
+    """The output of `cometmq cluster show`.
+
+    Attributes:
+        broker: Name of the broker group.
+        id: Broker id; 0 is the master.
+        numbers: Its runtime values, by RocketMQ's names.
+    """
+
+    broker: str
+    id: int
+    numbers: Mapping[str, str]
+
+
 class ConfigLine(NamedTuple):
     """A setting of a broker.
 
@@ -85,13 +99,9 @@ Keys = Annotated[
         metavar="KEY", help="Only these settings.", autocompletion=complete.settings
     ),
 ]
-Changes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="Change this setting, then show it; may be repeated."
-    ),
+Defaults = Annotated[
+    bool, typer.Option("--defaults", help="Also settings that have their default.")
 ]
-AllSettings = Annotated[bool, typer.Option("--all", help="Also settings with their default.")]
 
 
 @cluster.command("show")
@@ -101,49 +111,57 @@ async def show_broker(clients: Clients, broker: BrokerName, broker_id: BrokerId 
     numbers = dict(sorted((await clients.admin.brokers.runtime(broker, broker_id)).items()))
     rows = [(name, _value_text(name, value)) for name, value in numbers.items()]
     return Shown(
-        {"broker": broker, "id": broker_id, "numbers": numbers},
+        BrokerNumbers(broker, broker_id, numbers),
         lambda: print_table(("name", "value"), rows),
     )
 
 
 @cluster.command()
-@lists(
-    ConfigLine._fields, "All settings have their defaults; --all shows them.", is_watched=False
-)
+@lists(ConfigLine._fields, "All settings have their defaults; --defaults shows them.")
 async def config(
     clients: Clients,
     broker: BrokerName,
     keys: Keys = None,
     *,
-    set_: Changes = None,
-    all_: AllSettings = False,
+    defaults: Defaults = False,
     broker_id: BrokerId = 0,
 ) -> Lines:
-    """Show settings in force (not defaults, named ones or --all) with default and source; --set changes a master's.
-
-    A CometMQ broker with a configuration FILE writes a change to FILE.overlay beside it, and leaves FILE as it is.
-    """
-    values = read_pairs(set_ or [], option="--set")
-    if values and broker_id:
-        raise typer.BadParameter(
-            "only the settings of a master can be changed; leave out --id, or use --id 0",
-            param_hint="--id",
-        )
-    wanted = {*(keys or ()), *values}
-    if values:
-        await clients.admin.brokers.set(broker, values)
-    lines = config_lines(await clients.admin.brokers.settings(broker, broker_id))
-    if missing := wanted.difference(line.key for line in lines):
-        raise typer.BadParameter(
-            f"broker {broker} has no setting {', '.join(sorted(missing))}", param_hint="KEY"
-        )
+    """Show settings in force, with default and source: those that are set, named ones, or with --defaults all."""
+    told = await clients.admin.brokers.settings(broker, broker_id)
+    lines, wanted = config_lines(told), set(keys or ())
+    _check_known(broker, wanted, told)
     return Lines(
         [
             line
             for line in lines
-            if line.key in wanted or (not wanted and (all_ or line.source != "default"))
+            if line.key in wanted or (not wanted and (defaults or line.source != "default"))
         ]
     )
+
+
+@cluster.command("set")
+@changes
+async def set_settings(
+    clients: Clients,
+    broker: BrokerName,
+    settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE", help="The new values.")],
+) -> str:
+    """Change settings of a master while it runs.
+
+    A CometMQ broker with a configuration FILE writes a change to FILE.overlay beside it, and leaves FILE as it is.
+    """
+    values = read_pairs(settings, option="KEY=VALUE")
+    # RocketMQ's brokers ignore unknown keys.
+    _check_known(broker, values, await clients.admin.brokers.settings(broker))
+    await clients.admin.brokers.set(broker, values)
+    return f"{', '.join(values)} of broker {broker} {plural(len(values), 'is', 'are')} changed."
+
+
+def _check_known(broker: str, wanted: Collection[str], told: "SettingsReport") -> None:
+    if missing := set(wanted).difference(told.values):
+        raise typer.BadParameter(
+            f"broker {broker} has no setting {', '.join(sorted(missing))}", param_hint="KEY"
+        )
 
 
 @cluster.command()

@@ -71,13 +71,11 @@ class ProducerLine(NamedTuple):
 @lists(ProducerLine._fields, "No producer is connected.")
 async def producers(
     clients: Clients,
-    *,
     group: Annotated[
         str | None,
-        typer.Option(
-            "--group",
-            "-g",
-            help="Only this producer group.",
+        typer.Argument(
+            metavar="GROUP",
+            help="The producer group. Default: all groups.",
             autocompletion=complete.producer_groups,
         ),
     ] = None,

@@ -100,7 +100,9 @@ TABLE: dict[str, Entry] = {
         context=PASSED_ON,
     ),
     "topic": Entry(
-        MESSAGES, "List, show, create and delete topics.", ("topics:topics", "topic_stats")
+        MESSAGES,
+        "List, show, create, change and delete topics.",
+        ("topics:topics", "topic_show"),
     ),
     "group": Entry(MESSAGES, "Show and change consumer groups.", ("groups:groups", "explain")),
     "offset": Entry(

@@ -71,7 +71,7 @@ class CheckedRow(NamedTuple):
 
     def to_json(self) -> dict[str, object]:
         """Return the row as a dict for `print_json`."""
-        return {"severity": self.severity, **self._asdict(), "verdict": self.verdict.value}
+        return {**self._asdict(), "severity": self.severity}
 
 
 def kind_of(file: Path, content: bytes, asked: str | None) -> str:

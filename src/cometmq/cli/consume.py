@@ -4,18 +4,18 @@ A message counts as consumed once it is printed; received ones that were not pri
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from cometmq.cli.asking import Clients, follows
 from cometmq.cli.options import (
     START_EARLIEST,
     START_LATEST,
     AsJson,
-    CountMax,
+    Limit,
+    NeededGroup,
     Start,
     TagFilter,
     TopicName,
-    group_option,
     read_start,
 )
 from cometmq.cli.output import print_message
@@ -34,19 +34,20 @@ async def consume(
     clients: Clients,
     topic: TopicName,
     *,
-    group: Annotated[str, group_option("The consumer group to join.")],
+    group: NeededGroup,
     start: Start = START_LATEST,
     tag: TagFilter = "*",
-    count_max: CountMax = None,
+    limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
     """Consume as a member of a group.
 
+    With --limit it ends after so many messages.
     --from applies only to queues in which the group has no offset yet. A topic that does not exist is an error, status 3.
     """
     from cometmq import AsyncPushConsumer, Tag
 
-    printer = _Printer(count_max, as_json=as_json)
+    printer = _Printer(limit, as_json=as_json)
     consumer = AsyncPushConsumer(
         group=group,
         listener=printer,
@@ -61,10 +62,10 @@ async def consume(
 
 
 class _Printer:
-    """A listener that prints messages; it blocks after `count_max` of them (None: no limit) or a failed print."""
+    """A listener that prints messages; it blocks after `limit` of them (None: no limit) or a failed print."""
 
-    def __init__(self, count_max: int | None, *, as_json: bool) -> None:
-        self._count_max = count_max
+    def __init__(self, limit: int | None, *, as_json: bool) -> None:
+        self._limit = limit
         self._as_json = as_json
         self._count = 0
         self._failure: OSError | None = None
@@ -81,11 +82,11 @@ class _Printer:
             self._ended.set()
             await _never()
         self._count += 1
-        if self._count == self._count_max:
+        if self._count == self._limit:
             self._ended.set()
 
     async def wait_ended(self) -> None:
-        """Wait until `count_max` messages are printed (None: forever). Raises OSError if one cannot be printed."""
+        """Wait until `limit` messages are printed (None: forever). Raises OSError if one cannot be printed."""
         await self._ended.wait()
         if self._failure is not None:
             raise self._failure

@@ -12,11 +12,13 @@ import typer
 
 from cometmq.cli import complete
 from cometmq.cli.asking import (
+    Choice,
     Clients,
     Lines,
     Shown,
     ask,
     changes_if_sure,
+    chooses,
     lists,
     missing_with,
     shows,
@@ -25,23 +27,34 @@ from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
     DryRun,
     GroupName,
+    KeyFilter,
     Nameserver,
-    ShownMax,
     read_time,
 )
-from cometmq.cli.output import message_line, note, note_absent, notes, print_errors, screen
+from cometmq.cli.output import (
+    json_of,
+    message_line,
+    note,
+    note_absent,
+    notes,
+    print_errors,
+    screen,
+)
 from cometmq.model.errors import SettingsError
 from cometmq.model.exit_status import ExitStatus
 from cometmq.model.message import StoredMessage
+from cometmq.model.message_json import MessageLine
 from cometmq.model.names import dead_letter_topic
 from cometmq.model.text import plural, printable
 
 if TYPE_CHECKING:
     from cometmq.admin import DeadLetterFilter, ReplayResult
 
-SHOWN_DEFAULT = 20
+LIMIT_DEFAULT = 20
 _GC_THRESHOLD = 20_000
-_SORTED_MIN = 1_000  # So many letters beyond twice the wanted number are gathered before older ones are dropped.
+_SORTED_MIN = (
+    1_000  # So many letters beyond twice --limit are gathered before the last are dropped.
+)
 
 letters = typer.Typer()
 
@@ -53,7 +66,6 @@ Sql = Annotated[
         help="Only those that match this SQL92 expression: \"TAGS = 'paid'\".",
     ),
 ]
-Key = Annotated[str, typer.Option("--key", help="Only those with this key.")]
 Since = Annotated[
     str,
     typer.Option(
@@ -65,6 +77,7 @@ Since = Annotated[
 Target = Annotated[
     str | None,
     typer.Option(
+        "--to-topic",
         metavar="TOPIC",
         help="Send them to this topic. Default: the original topic of each.",
         autocompletion=complete.topics,
@@ -127,32 +140,37 @@ async def list_letters(clients: Clients) -> Lines:
 
 
 @letters.command()
-@shows
+@chooses((*MessageLine._fields, "origin"), limit=LIMIT_DEFAULT)
 async def show(
     clients: Clients,
+    choice: Choice,
     group: GroupName,
     *,
     sql: Sql = "",
-    key: Key = "",
+    key: KeyFilter = None,
     since: Since = "",
     until: Until = "",
-    count_max: ShownMax = SHOWN_DEFAULT,
 ) -> Shown:
-    """Show the newest dead letters of a group that match; status 1 when there is none.
+    """Show the newest dead letters of a group that match, or with --sort the first ones; status 1 when there is none.
 
     Status 1 also when a broker that may have more has left its nameserver.
     """
     from cometmq.admin import dead_letter_json
 
-    wanted = _wanted(sql, key, since, until)
-    last: list[StoredMessage] = []
-    # Without a filter it is enough to read the last `count_max` letters of each queue.
-    ends = None if any((sql, key, until)) else count_max
+    def first(letters: list[StoredMessage]) -> list[StoredMessage]:
+        if choice.sort is None:
+            return sorted(letters, key=lambda each: each.stored_ms)[-limit:]
+        return choice.of(letters, lambda each, name: dead_letter_json(each).get(name))
+
+    wanted, limit = _wanted(sql, key, since, until), choice.limit or LIMIT_DEFAULT
+    found: list[StoredMessage] = []
+    # Without a filter and --sort it is enough to read the last `limit` letters of each queue.
+    ends = None if any((sql, key, until, choice.sort)) else limit
     async for letter in _read(clients, group, wanted, last=ends):
-        last.append(letter)
-        if len(last) >= 2 * count_max + _SORTED_MIN:
-            last = _youngest(last, count_max)
-    found = _youngest(last, count_max)
+        found.append(letter)
+        if len(found) >= 2 * limit + _SORTED_MIN:
+            found = first(found)
+    found = first(found)
     return Shown(
         [*map(dead_letter_json, found)],
         lambda: _print_letters(found),
@@ -169,7 +187,7 @@ async def stats(
     group: GroupName,
     *,
     sql: Sql = "",
-    key: Key = "",
+    key: KeyFilter = None,
     since: Since = "",
     until: Until = "",
 ) -> Lines:
@@ -189,10 +207,10 @@ async def replay(
     group: GroupName,
     *,
     sql: Sql = "",
-    key: Key = "",
+    key: KeyFilter = None,
     since: Since = "",
     until: Until = "",
-    to: Target = None,
+    to_topic: Target = None,
     rate: Annotated[
         float | None, typer.Option(min=0.1, metavar="COUNT", help="Maximum number per second.")
     ] = None,
@@ -206,11 +224,11 @@ async def replay(
     gc.freeze()  # Letters have no reference cycles; searching for them took a quarter of the time.
     gc.set_threshold(_GC_THRESHOLD, 20, 50)
     result = await clients.admin.dead_letters.replay_all(
-        group, wanted, to_topic=to, rate=rate, is_dry=dry_run, on_wait=note
+        group, wanted, to_topic=to_topic, rate=rate, is_dry=dry_run, on_wait=note
     )
     return Shown(
-        {"dry_run": dry_run, **asdict(result), "sent": dict(sorted(result.sent.items()))},
-        lambda: _print_replay(result, dry_run=dry_run),
+        {**asdict(result), "sent": dict(sorted(result.sent.items()))},
+        lambda: _print_replay(result),
         is_finding=bool(result.failed or result.homeless),
     )
 
@@ -223,7 +241,7 @@ def export_letters(
     ] = None,
     *,
     sql: Sql = "",
-    key: Key = "",
+    key: KeyFilter = None,
     since: Since = "",
     until: Until = "",
     nameserver: Nameserver = NAMESERVER_DEFAULT,
@@ -232,8 +250,6 @@ def export_letters(
 
     Status 1 when a broker that may have more has left its nameserver.
     """
-    import orjson
-
     from cometmq.admin import dead_letter_json
 
     wanted = _wanted(sql, key, since, until)
@@ -246,7 +262,7 @@ def export_letters(
             output = None if part is None else stack.enter_context(part.open("wb"))
             async for letter in _read(clients, group, wanted):
                 count += 1
-                line = orjson.dumps(dead_letter_json(letter)) + b"\n"
+                line = json_of(dead_letter_json(letter)) + b"\n"
                 if output is None:
                     typer.echo(line, nl=False)
                 else:
@@ -262,7 +278,7 @@ def export_letters(
 
 @letters.command()
 @changes_if_sure("Delete all dead letters of group {group}?".format)
-async def purge(clients: Clients, group: GroupName) -> str:
+async def delete(clients: Clients, group: GroupName) -> str:
     """Delete all dead letters of a group, and the records of their replays."""
     await clients.admin.dead_letters.delete(group)
     return f"The dead letters of group {group} are deleted."
@@ -310,36 +326,32 @@ async def _counted(letters: AsyncIterator[StoredMessage]) -> list[DeadLetterStat
     )
 
 
-def _youngest(letters: list[StoredMessage], count: int) -> list[StoredMessage]:
-    return sorted(letters, key=lambda each: each.stored_ms)[-count:]
-
-
-def _wanted(sql: str, key: str, since: str, until: str) -> "DeadLetterFilter":
+def _wanted(sql: str, key: str | None, since: str, until: str) -> "DeadLetterFilter":
     """Return the filter for dead letters from the values of --sql, --key, --since and --until.
 
     Raises:
         SettingsError: The SQL92 expression is invalid.
         typer.BadParameter: A time is invalid.
     """
+    from cometmq import Sql
     from cometmq.admin import DeadLetterFilter
-    from cometmq.codec.sql92 import sql92_filter
     from cometmq.model.errors import ExpressionError
 
     if sql:
         try:
-            sql92_filter(sql)
+            Sql(sql)
         except ExpressionError as error:
             raise SettingsError(f"--sql: {error}") from None
     return DeadLetterFilter(
         sql,
-        key,
+        key or "",
         read_time(since, option="--since") if since else 0,
         read_time(until, option="--until") if until else None,
     )
 
 
-def _print_replay(result: "ReplayResult", *, dry_run: bool) -> None:
-    verb = "to be sent" if dry_run else "sent"
+def _print_replay(result: "ReplayResult") -> None:
+    verb = "to be sent" if result.dry_run else "sent"
     for topic, count in sorted(result.sent.items()):
         note(f"{count} {verb} to {topic}")
     if not result.sent:
@@ -348,7 +360,7 @@ def _print_replay(result: "ReplayResult", *, dry_run: bool) -> None:
         (result.before, f"{plural(result.before, 'was', 'were')} sent by an earlier run"),
         (
             result.homeless,
-            f"{plural(result.homeless, 'has', 'have')} no property with the original topic: name a topic with --to",
+            f"{plural(result.homeless, 'has', 'have')} no property with the original topic: name a topic with --to-topic",
         ),
         (result.failed, "failed"),
     ):

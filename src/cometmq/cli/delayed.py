@@ -1,31 +1,45 @@
 """`cometmq message delayed` and `cometmq message recall`: list messages that wait for their time, and recall one."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, Shown, changes, watches
+from cometmq.cli.asking import Choice, Clients, Shown, changes, chooses
 from cometmq.cli.messages import messages
-from cometmq.cli.options import ShownMax, topic_option
+from cometmq.cli.options import TopicOption
 from cometmq.cli.output import notes, print_table
 from cometmq.model.delay_levels import delay_levels_ms
 from cometmq.model.errors import SettingsError
-from cometmq.model.message_json import message_json
+from cometmq.model.message_json import MessageLine, message_json
 from cometmq.model.text import time_text
 
 if TYPE_CHECKING:
     from cometmq.admin import DelayedMessage
 
-COUNT_DEFAULT = 100
+LIMIT_DEFAULT = 100
+
+
+class DelayLine(NamedTuple):
+    """The JSON of a delayed message in addition to that of any message.
+
+    Attributes:
+        dueMs: Time when consumers may receive it, ms since 1970.
+        level: Delay level; 0: it waits for a time.
+        recallHandle: Argument of `cometmq message recall`; None with a level.
+    """
+
+    dueMs: int  # noqa: N815 - as in `MessageLine`
+    level: int
+    recallHandle: str | None  # noqa: N815
 
 
 @messages.command()
-@watches
+@chooses((*MessageLine._fields, *DelayLine._fields), limit=LIMIT_DEFAULT)
 async def delayed(
     clients: Clients,
+    choice: Choice,
     *,
-    topic: Annotated[str | None, topic_option("Only messages for this topic.")] = None,
-    count_max: ShownMax = COUNT_DEFAULT,
+    topic: TopicOption = None,
     levels: Annotated[
         str | None,
         typer.Option(
@@ -42,8 +56,10 @@ async def delayed(
     except SettingsError as error:
         raise typer.BadParameter(str(error), param_hint="--levels") from None
     waiting = await clients.admin.messages.delayed(levels=levels)
-    found = [each for each in waiting.messages if topic in (None, each.queue.topic)]
-    found = found[:count_max]
+    found = choice.of(
+        (each for each in waiting.messages if topic in (None, each.queue.topic)),
+        lambda each, name: _json(each).get(name),
+    )
     return Shown([*map(_json, found)], lambda: _print(found), waiting.absent, is_lines=True)
 
 
@@ -75,9 +91,7 @@ def _json(each: "DelayedMessage") -> dict[str, object]:
         "topic": each.queue.topic,
         "broker": each.queue.broker_name,
         "queue": each.queue.queue_id,
-        "dueMs": each.due_ms,
-        "level": each.level,
-        "recallHandle": each.recall_handle,
+        **DelayLine(each.due_ms, each.level, each.recall_handle)._asdict(),
     }
 
 

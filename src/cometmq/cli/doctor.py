@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cometmq.cli.asking import Clients, Shown, shows
+from cometmq.cli.asking import Choice, Clients, Shown, chooses
 from cometmq.cli.options import IgnoreFile
 from cometmq.cli.output import notes, screen
 from cometmq.model.text import plural, printable
@@ -39,11 +39,13 @@ Ignore = Annotated[
     ),
 ]
 All = Annotated[bool, typer.Option("--all", help="List each finding, also if many are alike.")]
+COLUMNS = ("check", "subject", "severity", "text", "advice", "since_ms", "see")
 
 
-@shows
+@chooses(COLUMNS)
 async def doctor(
     clients: Clients,
+    choice: Choice,
     *,
     lag: Lag = _LAG_DEFAULT,
     wait: Wait = _WAIT_DEFAULT,
@@ -56,11 +58,12 @@ async def doctor(
 
     ignored = IgnoreList.read(ignore_file, ignore or ())
     seen = await clients.admin.health.check(lag_max=lag, wait_ms=int(wait * 1000))
-    found = [each for each in seen if each not in ignored]
+    kept = [each for each in seen if each not in ignored]
+    found, count_ignored = choice.of(kept), len(seen) - len(kept)
     return Shown(
-        [{**each._asdict(), "see": each.see} for each in found],
-        lambda: _print(found, count_ignored=len(seen) - len(found), is_each_listed=all_),
-        is_finding=any(each.severity == "bad" for each in found),
+        [{name: getattr(each, name) for name in COLUMNS} for each in found],
+        lambda: _print(found, count_ignored=count_ignored, is_each_listed=all_),
+        is_finding=any(each.severity == "bad" for each in kept),
     )
 
 

@@ -1,16 +1,27 @@
 """`cometmq explain`, `group conflicts` and `transactions`: unconsumed messages, conflicts, and discarded half messages."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, Shown, changes, missing_with, shows, watches
+from cometmq.cli import complete
+from cometmq.cli.asking import (
+    Choice,
+    Clients,
+    Lines,
+    Shown,
+    changes,
+    chooses,
+    lists,
+    missing_with,
+    shows,
+)
 from cometmq.cli.groups import groups
-from cometmq.cli.options import group_option, topic_option
-from cometmq.cli.output import notes, print_message, print_table, screen
+from cometmq.cli.options import NeededGroup, TopicOption
+from cometmq.cli.output import message_value, notes, print_message, print_table, screen
 from cometmq.model.message import StoredMessage
-from cometmq.model.message_json import message_json
+from cometmq.model.message_json import MessageLine
 from cometmq.model.text import printable
 
 if TYPE_CHECKING:
@@ -31,21 +42,17 @@ async def explain(
         ),
     ],
     *,
-    group: Annotated[str, group_option("The consumer group that should have consumed it.")],
-    topic: Annotated[
-        str | None,
-        topic_option(
-            "Topic of the message. Default: the topics to which the group subscribes."
-        ),
-    ] = None,
+    group: NeededGroup,
+    topic: TopicOption = None,
 ) -> Shown:
     """Explain why a group has not consumed a message; status 1 if something blocks it, or the message is not found.
 
-    Status 1 also if the group has consumed it already.
+    Without --topic the topics to which the group subscribes are searched. Status 1 also if the group has consumed it
+    already.
     """
     found = await clients.admin.messages.explain(message_id, group, topic=topic)
     return Shown(
-        _explanation_json(found),
+        {**found._asdict(), "answer": found.answer},
         lambda: _print_explanation(found),
         is_finding=not found.is_free,
     )
@@ -59,58 +66,59 @@ def _print_explanation(found: "Explanation") -> None:
     screen().print(f"[bold]{printable(found.answer)}")
 
 
-def _explanation_json(found: "Explanation") -> dict[str, object]:
-    return {
-        "answer": found.answer,
-        "message": None if found.message is None else message_json(found.message),
-        "findings": found.findings,
-    }
+class ConflictLine(NamedTuple):
+    """Members of a group that agree with each other but not with other members.
+
+    Attributes:
+        group: Name of the group.
+        kind: SUBSCRIPTION, or CLIENT_ID: several clients have one id.
+        clients: These members, "client id@ip:port" each.
+        says: Their message model and subscriptions.
+    """
+
+    group: str
+    kind: str
+    clients: list[str]
+    says: str
 
 
 @groups.command()
-@watches
+@lists(ConflictLine._fields, "The members of every group have the same subscriptions.")
 async def conflicts(
     clients: Clients,
-    *,
-    group: Annotated[str | None, group_option("Only this group. Default: all groups.")] = None,
-) -> Shown:
+    group: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="GROUP",
+            help="The consumer group. Default: all groups.",
+            autocompletion=complete.groups,
+        ),
+    ] = None,
+) -> Lines:
     """Show groups whose members have different subscriptions or the same client id; status 1 if there are any.
 
     Status 1 also when a broker has left its nameserver.
     """
     if group is not None:
         await clients.admin.groups.show(group)  # Raises if the group is misspelt.
-    found = await clients.admin.groups.conflicts(group)
-    rows = [
-        (conflict.group, conflict.kind, ", ".join(side.clients), side.says)
-        for conflict in found
+    lines = [
+        ConflictLine(conflict.group, str(conflict.kind), list(side.clients), side.says)
+        for conflict in await clients.admin.groups.conflicts(group)
         for side in conflict.sides
     ]
-
-    def show() -> None:
-        if rows:
-            print_table(("group", "conflict", "members", "say"), rows)
-        else:
-            notes().print("[dim]The members of every group have the same subscriptions.")
-
-    return Shown(
-        found,
-        show,
-        await missing_with(clients),
-        is_finding=bool(found),
-    )
+    return Lines(lines, await missing_with(clients), is_finding=bool(lines))
 
 
-@transactions.command()
-@watches
-async def discarded(clients: Clients) -> Shown:
-    """Show half messages that brokers discarded, for example after too many checks.
+@transactions.command("list")
+@chooses(MessageLine._fields)
+async def list_discarded(clients: Clients, choice: Choice) -> Shown:
+    """List the half messages that brokers discarded, for example after too many checks.
 
     Status 1 when a broker has left its nameserver.
     """
-    found = await clients.admin.transactions.discarded()
+    found = choice.of(await clients.admin.transactions.discarded(), message_value)
     return Shown(
-        [*map(message_json, found)],
+        found,
         lambda: _print_discarded(found),
         await missing_with(clients),
         is_lines=True,
@@ -133,7 +141,7 @@ async def resume(
         str,
         typer.Argument(
             metavar="OFFSET_ID",
-            help="Offset id of the half message, from `cometmq transactions discarded`.",
+            help="Offset id of the half message, from `cometmq transactions list`.",
         ),
     ],
 ) -> str:

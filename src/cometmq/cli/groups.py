@@ -1,6 +1,6 @@
 """`cometmq group`: consumer groups with their lag, members and settings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
@@ -8,33 +8,36 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, Lines, Shown, ask, changes, lists, watches
+from cometmq.cli.asking import (
+    Choice,
+    Clients,
+    Lines,
+    Shown,
+    ask,
+    changes,
+    chooses,
+    lists,
+)
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
     AtBroker,
     AtCluster,
     GroupName,
     Nameserver,
+    System,
     Yes,
     confirm,
     keyword,
     place_text,
 )
-from cometmq.cli.output import (
-    language_name,
-    note,
-    print_errors,
-    print_table,
-    print_totals,
-    screen,
-)
+from cometmq.cli.output import language_name, note, print_errors, print_part, screen
 from cometmq.model.errors import CometError
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import dead_letter_topic, is_system_group, retry_topic
 from cometmq.model.text import printable
 
 if TYPE_CHECKING:
-    from cometmq.admin import GroupState, RunningState
+    from cometmq.admin import ClientConnection, ConsumeRates, GroupState, RunningState
 
 groups = typer.Typer()
 
@@ -69,6 +72,7 @@ class ProgressLine(NamedTuple):
     """The progress of a group in one queue.
 
     Attributes:
+        group: Name of the group.
         topic: Topic of the queue.
         broker: Broker of the queue.
         queue: Queue id.
@@ -77,8 +81,10 @@ class ProgressLine(NamedTuple):
         lag: Number of messages not consumed yet; None if its broker is absent.
         consumed_ms: Store time of the last consumed message, ms since 1970; None if unknown.
         oldest_ms: Store time of the first message not consumed, ms since 1970; None without one, or if unknown.
+        at_ms: Time of the query, ms since 1970.
     """
 
+    group: str
     topic: str
     broker: str
     queue: int
@@ -87,6 +93,29 @@ class ProgressLine(NamedTuple):
     lag: int | None
     consumed_ms: int | None
     oldest_ms: int | None
+    at_ms: int
+
+
+class GroupSettingsLine(NamedTuple):
+    """The settings of a group at a broker.
+
+    Attributes:
+        broker: Name of the broker.
+        consume: Whether the group may consume.
+        broadcast: Whether members may broadcast.
+        orderly: Whether messages are popped in order (5.x).
+        retry_queues: Number of queues of its retry topic; 0: a failed message becomes a dead letter at once.
+        retry_max: Attempts before a message becomes a dead letter.
+        timeout_minutes: Time limit for consuming a message, minutes.
+    """
+
+    broker: str
+    consume: bool
+    broadcast: bool
+    orderly: bool
+    retry_queues: int
+    retry_max: int
+    timeout_minutes: int
 
 
 class MemberLine(NamedTuple):
@@ -103,6 +132,70 @@ class MemberLine(NamedTuple):
     address: str
     language: str
     version: int
+
+
+class HeldQueueLine(NamedTuple):
+    """A queue that a member of a group consumes, as the member reports it.
+
+    Attributes:
+        topic: Topic of the queue.
+        broker: Broker of the queue.
+        queue: Queue id.
+        offset: Offset of the next message to consume.
+        cached: Number of messages that are pulled and not consumed.
+        pulled_ms: Time of its last pull, ms since 1970; None without one.
+        consumed_ms: Time when a message of it was last consumed, ms since 1970; None without one.
+    """
+
+    topic: str
+    broker: str
+    queue: int
+    offset: int
+    cached: int
+    pulled_ms: int | None
+    consumed_ms: int | None
+
+
+class ReportedMember(NamedTuple):
+    """The running state that a member of a group reports.
+
+    Attributes:
+        client: Client id.
+        settings: Its settings, under its own names.
+        rates: Its speed, by topic.
+        queues: Queues that it consumes.
+        threads: Stacks of its threads; None unless queried.
+        error: Why it does not report; None if it does.
+    """
+
+    client: str
+    settings: Mapping[str, str]
+    rates: "Mapping[str, ConsumeRates]"
+    queues: list[HeldQueueLine]
+    threads: str | None = None
+    error: str | None = None
+
+
+class ShownGroup(NamedTuple):
+    """The output of `cometmq group show`.
+
+    Attributes:
+        group: The group, as in the list of groups.
+        type: CONSUME_PASSIVELY (push), CONSUME_ACTIVELY (pull) or CONSUME_POP; None without a member.
+        settings: Its settings at each broker.
+        subscriptions: Subscriptions of its members, by topic.
+        members: Its connected members.
+        queues: Its progress in each queue.
+        running: With --running or --threads, the state that its members report.
+    """
+
+    group: GroupLine
+    type: str | None
+    settings: list[GroupSettingsLine]
+    subscriptions: Mapping[str, str]
+    members: list[MemberLine]
+    queues: list[ProgressLine]
+    running: list[ReportedMember]
 
 
 Enabled = Annotated[
@@ -161,23 +254,28 @@ _changes_settings = partial(
 async def list_groups(
     clients: Clients,
     *,
-    all_: Annotated[bool, typer.Option("--all", help="Also list system groups.")] = False,
+    system: System = False,
 ) -> Lines:
     """Show consumer groups: topics, members, lag, rate; status 1 when some cannot be read."""
     states = await clients.admin.groups.list()
     missing = await clients.admin.brokers.missing()
     now_ms = clients.instance.clock.now_ms()
     return Lines(
-        [group_line(each, now_ms) for each in states if all_ or not is_system_group(each.name)],
+        [
+            group_line(each, now_ms)
+            for each in states
+            if system or not is_system_group(each.name)
+        ],
         chain(missing, *(each.absent for each in states)),
         print_errors(chain(*(each.unread for each in states))),
     )
 
 
 @groups.command()
-@watches
+@chooses(ProgressLine._fields)
 async def show(
     clients: Clients,
+    choice: Choice,
     group: GroupName,
     *,
     running: Annotated[
@@ -187,18 +285,25 @@ async def show(
         bool, typer.Option("--threads", help="Also show the thread stacks of each member.")
     ] = False,
 ) -> Shown:
-    """Show one group: its settings, members, and lag by queue; status 1 when a broker left or does not answer."""
+    """Show one group: its settings, members, and lag by queue; status 1 when a broker left or does not answer.
+
+    --sort and --limit concern its queues.
+    """
     state = await clients.admin.groups.show(group)
-    said: list[dict[str, Any]] = []
-    if running or threads:
-        said = [
+    now_ms = clients.instance.clock.now_ms()
+    found = ShownGroup(
+        group_line(state, now_ms),
+        state.consume_type,
+        [_settings(broker, each) for broker, each in sorted(state.configs.items())],
+        {topic: each.expression for topic, each in sorted(state.subscriptions.items())},
+        [*map(_member, state.members)],
+        choice.of(progress_lines(state, now_ms)),
+        [
             await _running(clients, group, member.client_id, stacks=threads)
-            for member in state.members
-        ]
-    line = group_line(state, clients.instance.clock.now_ms())
-    return Shown(
-        group_json(state, line, said), lambda: _print_group(state, line, said), state.absent
+            for member in (state.members if running or threads else ())
+        ],
     )
+    return Shown(found, lambda: _print(found), state.absent)
 
 
 @groups.command()
@@ -306,10 +411,13 @@ def group_line(state: "GroupState", now_ms: int) -> GroupLine:
     )
 
 
-def progress_lines(state: "GroupState", topic: str | None = None) -> list[ProgressLine]:
+def progress_lines(
+    state: "GroupState", now_ms: int, topic: str | None = None
+) -> list[ProgressLine]:
     """Return the progress of a group in one topic or all, a line for each queue, known ones of absent brokers too."""
     lines = [
         ProgressLine(
+            state.name,
             queue.topic,
             queue.broker_name,
             queue.queue_id,
@@ -318,11 +426,14 @@ def progress_lines(state: "GroupState", topic: str | None = None) -> list[Progre
             each.lag,
             each.consumed_ms if each.consumed_ms > 0 else None,
             each.oldest_ms if each.oldest_ms > 0 else None,
+            now_ms,
         )
         for queue, each in state.progress.items()
     ]
     lines += [
-        ProgressLine(name, broker.name, number, None, None, None, None, None)
+        ProgressLine(
+            state.name, name, broker.name, number, None, None, None, None, None, now_ms
+        )
         for broker in state.absent
         for name in state.topics
         for number in range((broker.queues or {}).get(name, 0))
@@ -330,124 +441,79 @@ def progress_lines(state: "GroupState", topic: str | None = None) -> list[Progre
     return sorted(line for line in lines if topic in (None, line.topic))
 
 
-def member_lines(state: "GroupState") -> list[MemberLine]:
-    """Return the members of a group, a line each."""
-    return [
-        MemberLine(each.client_id, each.address, language_name(each.language), each.version)
-        for each in state.members
-    ]
+def _member(member: "ClientConnection") -> MemberLine:
+    return MemberLine(
+        member.client_id, member.address, language_name(member.language), member.version
+    )
 
 
-def group_json(
-    state: "GroupState", line: GroupLine, running: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    """Return a group, its settings, members and queues as a dict for `print_json`; `running`: its members' reports."""
-    return {
-        **line._asdict(),
-        "type": state.consume_type,
-        "settings": [
-            {"broker": broker, **_settings(each)}
-            for broker, each in sorted(state.configs.items())
-        ],
-        "subscriptions": {
-            topic: each.expression for topic, each in sorted(state.subscriptions.items())
-        },
-        "member_list": member_lines(state),
-        "queues": progress_lines(state),
-        "running": list(running),
-    }
-
-
-def _settings(config: GroupConfig) -> dict[str, Any]:
-    return {
-        "consume": config.consume_enabled,
-        "broadcast": config.broadcast_enabled,
-        "orderly": config.orderly,
-        "retry_queues": config.retry_queues,
-        "retry_max": config.retry_max_times,
-        "timeout_minutes": config.consume_timeout_minutes,
-    }
+def _settings(broker: str, config: GroupConfig) -> GroupSettingsLine:
+    return GroupSettingsLine(
+        broker,
+        config.consume_enabled,
+        config.broadcast_enabled,
+        config.orderly,
+        config.retry_queues,
+        config.retry_max_times,
+        config.consume_timeout_minutes,
+    )
 
 
 async def _running(
     clients: Clients, group: str, client_id: str, *, stacks: bool
-) -> dict[str, Any]:
-    """Return the state that a member of a group reports, as `running_json`; if the query fails, `error` says why."""
+) -> ReportedMember:
+    """Return the state that a member of a group reports; if the query fails, `error` says why."""
     try:
         state = await clients.admin.groups.running(group, client_id, stacks=stacks)
     except CometError as error:
-        return {**_nothing_said(client_id), "error": str(error)}
-    return running_json(client_id, state)
+        return ReportedMember(client_id, {}, {}, [], error=str(error))
+    return running_member(client_id, state)
 
 
-def _nothing_said(client_id: str) -> dict[str, Any]:
-    return {
-        "client": client_id, "settings": {}, "rates": {}, "queues": [], "threads": None, "error": None,
-    }  # fmt: skip
-
-
-def running_json(client_id: str, state: "RunningState") -> dict[str, Any]:
-    """Return the state that a member of a group has reported as a dict for `print_json`."""
+def running_member(client_id: str, state: "RunningState") -> ReportedMember:
+    """Return the state that a member of a group has reported."""
     queues = [
-        {
-            "topic": queue.topic,
-            "broker": queue.broker_name,
-            "queue": queue.queue_id,
-            "offset": each.commit_offset,
-            "cached": each.cached_count,
-            "pulled_ms": each.pulled_ms or None,
-            "consumed_ms": each.consumed_ms or None,
-        }
+        HeldQueueLine(
+            queue.topic,
+            queue.broker_name,
+            queue.queue_id,
+            each.commit_offset,
+            each.cached_count,
+            each.pulled_ms or None,
+            each.consumed_ms or None,
+        )
         for queue, each in sorted(state.queues.items())
     ]
-    return {
-        **_nothing_said(client_id),
-        "settings": dict(sorted(state.properties.items())),
-        "rates": dict(sorted(state.rates.items())),
-        "queues": queues,
-        "threads": state.stacks,
-    }
-
-
-def _print_group(
-    state: "GroupState", line: GroupLine, running: Sequence[dict[str, Any]]
-) -> None:
-    screen().print("\ngroup", style="bold")
-    print_totals(line._fields, [line])
-    for reason in line.lag_unknown:
-        note(reason)
-    settings = [
-        [broker, *_settings(each).values()] for broker, each in sorted(state.configs.items())
-    ]
-    _table("settings", ["broker", *_settings(GroupConfig("x"))], settings)
-    _table(
-        "subscriptions",
-        ["topic", "wants"],
-        [[topic, each.expression] for topic, each in sorted(state.subscriptions.items())],
+    return ReportedMember(
+        client_id,
+        dict(sorted(state.properties.items())),
+        dict(sorted(state.rates.items())),
+        queues,
+        state.stacks,
     )
-    _table("members", MemberLine._fields, member_lines(state))
-    _table("queues", ProgressLine._fields, progress_lines(state))
-    for said in running:
-        _print_running(said)
 
 
-def _print_running(said: dict[str, Any]) -> None:
-    title = f"running: {said['client']}"
-    if said["error"]:
-        screen().print(f"\n{printable(title)}: {printable(said['error'])}", markup=False)
+def _print(found: ShownGroup) -> None:
+    print_part("group", GroupLine._fields, [found.group])
+    for reason in found.group.lag_unknown:
+        note(reason)
+    print_part("settings", GroupSettingsLine._fields, found.settings)
+    print_part("subscriptions", ("topic", "wants"), [*found.subscriptions.items()])
+    print_part("members", MemberLine._fields, found.members)
+    # Group and time are the same in each line.
+    print_part("queues", ProgressLine._fields[1:-1], [line[1:-1] for line in found.queues])
+    for member in found.running:
+        _print_running(member)
+
+
+def _print_running(member: ReportedMember) -> None:
+    title = f"running: {member.client}"
+    if member.error:
+        screen().print(f"\n{printable(title)}: {printable(member.error)}", markup=False)
         return
-    rates = [{"topic": topic, **asdict(each)} for topic, each in said["rates"].items()]
-    _table(title, list(rates[0]) if rates else [], [list(each.values()) for each in rates])
-    _table(
-        "has", list(said["queues"][0]) if said["queues"] else [], [list(each.values()) for each in said["queues"]]
-    )  # fmt: skip
-    _table("settings", ["name", "value"], list(said["settings"].items()))
-    if said["threads"]:
-        for text in said["threads"].splitlines():
-            screen().print(printable(text), markup=False)
-
-
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    if rows:
-        screen().print(f"\n{printable(title)}", style="bold", markup=False)
-        print_table(columns, rows)
+    rates = [{"topic": topic, **asdict(each)} for topic, each in member.rates.items()]
+    print_part(title, list(rates[0]) if rates else [], [[*each.values()] for each in rates])
+    print_part("has", HeldQueueLine._fields, member.queues)
+    print_part("settings", ("name", "value"), [*member.settings.items()])
+    for text in (member.threads or "").splitlines():
+        screen().print(printable(text), markup=False)

@@ -1,7 +1,7 @@
 """`cometmq message trace` and `message resend`: the trace of a message, and sending or consuming it again."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.text import Text
@@ -9,7 +9,7 @@ from rich.text import Text
 from cometmq.cli import complete
 from cometmq.cli.asking import Clients, Shown, shows
 from cometmq.cli.messages import messages
-from cometmq.cli.options import TopicName, group_option
+from cometmq.cli.options import GroupOption, TopicName
 from cometmq.cli.output import note, notes, screen
 from cometmq.model.exit_status import ExitStatus
 from cometmq.model.names import TRACE_TOPIC
@@ -22,6 +22,50 @@ if TYPE_CHECKING:
 MessageId = Annotated[
     str, typer.Argument(metavar="MESSAGE_ID", help="Message id of the producer.")
 ]
+
+
+class TraceLine(NamedTuple):
+    """A record of a message's trace.
+
+    Attributes:
+        kind: Pub, SubBefore, SubAfter, EndTransaction or Recall.
+        time_ms: Time of the event, ms since 1970; None if unknown.
+        group: Producer or consumer group.
+        topic: Topic of the message; None if the record has none.
+        broker: Address of the broker that stored it; None if the record has none.
+        request: Shared by SubBefore and SubAfter of one listener call; None for other records.
+        took_ms: Duration of the send, or of the listener's call, ms.
+        ok: Whether it succeeded.
+        tries: Number of earlier deliveries.
+        outcome: Outcome of the listener call; None for other records.
+    """
+
+    kind: str
+    time_ms: int | None
+    group: str
+    topic: str | None
+    broker: str | None
+    request: str | None
+    took_ms: int
+    ok: bool
+    tries: int
+    outcome: str | None
+
+
+class ResendOutcome(NamedTuple):
+    """The outcome of `cometmq message resend`.
+
+    Attributes:
+        ok: Whether it succeeded.
+        how: Status of the send, or result of the listener.
+        id: Message id of the copy, or of the consumed message.
+        remark: Exception of the listener; None without one.
+    """
+
+    ok: bool
+    how: str
+    id: str
+    remark: str | None = None
 
 
 @messages.command()
@@ -55,7 +99,7 @@ async def trace(
             "(trace=True), and the brokers a trace topic (traceTopicEnable=true)."
         )
     return Shown(
-        [trace_json(each) for each in found],
+        [*map(trace_line, found)],
         lambda: _print_tree(message_id, found),
         is_finding=not found,
     )
@@ -68,58 +112,53 @@ async def resend(
     topic: TopicName,
     message_id: MessageId,
     *,
-    group: Annotated[
-        str | None,
-        group_option("Let a member of this group consume it now; no other group gets it."),
-    ] = None,
+    group: GroupOption = None,
 ) -> Shown:
-    """Send a copy of a message to its topic, or have a member of a group consume it now; status 1 if it is not found or not consumed."""
+    """Send a copy of a message to its topic, or have a member of --group consume it now, which no other group gets.
+
+    Status 1 if it is not found or not consumed.
+    """
     message = await clients.admin.messages.by_id(topic, message_id)
     if message is None:
         notes().print("[dim]No message matches.")
         raise typer.Exit(ExitStatus.FOUND)
     if group is None:
         sent = await clients.admin.messages.resend(message)
-        said = _outcome(True, str(sent.status), sent.message_id)
+        said = ResendOutcome(True, str(sent.status), sent.message_id)
     else:
         said = await _consume(clients, message, group)
-    text = printable(" ".join(str(each) for each in said.values() if each is not None))
-    return Shown(said, lambda: screen().print(text, markup=False), is_finding=not said["ok"])
+    text = printable(" ".join(str(each) for each in said if each is not None))
+    return Shown(said, lambda: screen().print(text, markup=False), is_finding=not said.ok)
 
 
-async def _consume(clients: Clients, message: "StoredMessage", group: str) -> dict[str, Any]:
+async def _consume(clients: Clients, message: "StoredMessage", group: str) -> ResendOutcome:
     from cometmq.admin import DirectResult
 
     outcome = await clients.admin.messages.consume(message, group)
     if outcome is None:
-        return _outcome(False, f"group {group} has no connected member", message.message_id)
+        how = f"group {group} has no connected member"
+        return ResendOutcome(False, how, message.message_id)
     is_well = outcome.result in {DirectResult.SUCCESS, DirectResult.COMMIT}
-    return _outcome(is_well, str(outcome.result), message.message_id, outcome.remark)
+    return ResendOutcome(is_well, str(outcome.result), message.message_id, outcome.remark)
 
 
-def _outcome(
-    is_well: bool, how: str, message_id: str, remark: str | None = None
-) -> dict[str, Any]:
-    return {"ok": is_well, "how": how, "id": message_id, "remark": remark}
-
-
-def trace_json(record: "Trace") -> dict[str, Any]:
-    """Return a record of a message's trace as a dict for `print_json`."""
+def trace_line(record: "Trace") -> TraceLine:
+    """Return a record of a message's trace as a line for `print_json`."""
     from cometmq.admin import TraceKind
 
     is_call = record.kind is TraceKind.SUB_AFTER
-    return {
-        "kind": str(record.kind),
-        "time_ms": record.time_ms or None,
-        "group": record.group,
-        "topic": record.topic or None,
-        "broker": record.store_host or None,
-        "request": record.request_id or None,
-        "took_ms": record.took_ms,
-        "ok": record.is_success,
-        "tries": record.tries,
-        "outcome": record.outcome.name if is_call else None,
-    }
+    return TraceLine(
+        str(record.kind),
+        record.time_ms or None,
+        record.group,
+        record.topic or None,
+        record.store_host or None,
+        record.request_id or None,
+        record.took_ms,
+        record.is_success,
+        record.tries,
+        record.outcome.name if is_call else None,
+    )
 
 
 def _print_tree(message_id: str, records: "Sequence[Trace]") -> None:

@@ -1,27 +1,20 @@
 """`cometmq message find`: finds messages by key, id, offset or time, without changing a group's offsets."""
 
 from collections.abc import Collection, Sequence
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, Shown, missing_with, shows
-from cometmq.cli.options import ShownMax, TopicName, read_time
-from cometmq.cli.output import message_line, notes, screen
+from cometmq.cli.asking import Choice, Clients, Shown, chooses, missing_with
+from cometmq.cli.options import KeyFilter, QueueFilter, TopicName, read_time
+from cometmq.cli.output import message_line, message_value, notes, screen
 from cometmq.model.message import StoredMessage
-from cometmq.model.message_json import message_json
+from cometmq.model.message_json import MessageLine, message_json
 
-COUNT_DEFAULT = 32
+LIMIT_DEFAULT = 32
 
 messages = typer.Typer()
 
-Key = Annotated[
-    str | None, typer.Option("--key", help="Messages with this key, from the index.")
-]
-Queue = Annotated[
-    int | None,
-    typer.Option("--queue", min=0, help="Only in this queue. Default: all queues."),
-]
 MessageId = Annotated[
     str | None,
     typer.Option(
@@ -39,41 +32,56 @@ StoreTime = Annotated[
 ]
 
 
+class DeletedMark(NamedTuple):
+    """A mark of a message that was found.
+
+    Attributes:
+        deleted: Whether it was sent to a deleted topic of this name and is in no queue.
+    """
+
+    deleted: bool
+
+
 @messages.command()
-@shows
+@chooses(MessageLine._fields, limit=LIMIT_DEFAULT)
 async def find(
     clients: Clients,
+    choice: Choice,
     topic: TopicName,
     *,
-    key: Key = None,
+    key: KeyFilter = None,
     id_: MessageId = None,
     offset: AtOffset = None,
     time: StoreTime = None,
-    queue: Queue = None,
-    count_max: ShownMax = COUNT_DEFAULT,
+    queue: QueueFilter = None,
 ) -> Shown:
     """Find messages by one of --key, --id, --offset and --time; status 1 when none is found.
 
+    --sort sorts the messages that were found, at most --limit.
     Status 1 also when a broker that may have more has left its nameserver, unless --id found the message.
     """
     if sum(option is not None for option in (key, id_, offset, time)) != 1:
         text = "give exactly one of --key, --id, --offset and --time"
         raise typer.BadParameter(text, param_hint="find")
-    admin = clients.admin
+    admin, limit = clients.admin, choice.limit or LIMIT_DEFAULT
     if time is not None:
         begin = read_time(time, option="--time")
-        found = await admin.messages.since(topic, begin, count_max=count_max, queue_id=queue)
+        found = await admin.messages.since(topic, begin, count_max=limit, queue_id=queue)
     elif offset is not None:
         found = await admin.messages.at_offset(topic, offset, queue_id=queue)
     elif key is not None:
-        found = await admin.messages.by_key(topic, key, count_max=count_max)
+        found = await admin.messages.by_key(topic, key, count_max=limit)
     else:
         one = await admin.messages.find(id_ or "", topic=topic)
         found = [] if one is None else [one]
     found = [each for each in found if queue in (None, each.queue.queue_id)]
+    found = choice.of(found, message_value)
     dead = await admin.messages.deleted(found) if key or id_ else set()
     return Shown(
-        [{**message_json(each), "deleted": each.offset_message_id in dead} for each in found],
+        [
+            {**message_json(each), **DeletedMark(each.offset_message_id in dead)._asdict()}
+            for each in found
+        ],
         lambda: _print(found, dead),
         # An id that is found needs no other broker.
         () if id_ and found else await missing_with(clients, topic),

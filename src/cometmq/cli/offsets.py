@@ -3,7 +3,7 @@
 A command that moves offsets first shows the moves. With --dry-run it then ends; without, it asks unless --yes is given.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -21,16 +21,16 @@ from cometmq.cli.options import (
     AtBroker,
     DryRun,
     GroupName,
+    GroupOption,
     Nameserver,
     TopicName,
     TopicOption,
     Yes,
     confirm,
-    group_option,
     keyword,
     read_time,
 )
-from cometmq.cli.output import note, print_json, print_lines
+from cometmq.cli.output import json_of, note, print_json, print_lines
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import is_retry_topic, is_system_group
 from cometmq.model.text import plural, printable
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from cometmq import MessageQueue
 
 _FILE_SIZE_MAX = 64 << 20
-
-# Of `show`: the progress of a group in a queue, and the time of the query, ms since 1970.
-_COLUMNS = ("group", *ProgressLine._fields, "at_ms")
 
 offsets = typer.Typer()
 
@@ -56,13 +53,11 @@ To = Annotated[
 ToOffset = Annotated[
     int | None, typer.Option(min=0, help="New offset, for the queues given with --queue.")
 ]
-Queues = Annotated[
-    list[int] | None, typer.Option(min=0, help="Only this queue; may be repeated.")
-]
+Queues = Annotated[list[int] | None, typer.Option(min=0, help="Only this queue.")]
 
 
 @offsets.command("show")
-@lists(_COLUMNS, "No offsets are committed.")
+@lists(ProgressLine._fields, "No offsets are committed.")
 async def show_offsets(
     clients: Clients,
     group: Annotated[
@@ -89,9 +84,7 @@ async def show_offsets(
     else:
         states = [await clients.admin.groups.show(group)]
     at_ms = clients.instance.clock.now_ms()
-    lines = [
-        (state.name, *line, at_ms) for state in states for line in progress_lines(state, topic)
-    ]
+    lines = [line for state in states for line in progress_lines(state, at_ms, topic)]
     return Lines(lines, chain(missing, *(each.absent for each in states)))
 
 
@@ -113,6 +106,36 @@ class MoveLine(NamedTuple):
     offset: int | None
     new: int
     moves: int | None
+
+
+class ExportedOffset(NamedTuple):
+    """An offset in an export.
+
+    Attributes:
+        topic: Topic of the queue.
+        broker: Broker of the queue.
+        queue: Queue id.
+        offset: Offset of the next message that the group consumes.
+    """
+
+    topic: str
+    broker: str
+    queue: int
+    offset: int
+
+
+class OffsetExport(NamedTuple):
+    """An export of a group's offsets.
+
+    Attributes:
+        group: Name of the group.
+        exported_ms: Time of the export, ms since 1970.
+        offsets: Its committed offsets.
+    """
+
+    group: str
+    exported_ms: int
+    offsets: list[ExportedOffset]
 
 
 class _MovePlan(NamedTuple):
@@ -161,7 +184,7 @@ def _move(
     wanted, lines = ask(nameserver, look)
     if not lines:
         raise typer.BadParameter(
-            "the topic has no such queue or broker; cometmq topic queues shows them"
+            "the topic has no such queue or broker; cometmq topic show shows them"
         )
     if as_json:
         print_json(lines)
@@ -197,7 +220,10 @@ def reset(
     queue: Queues = None,
     broker: AtBroker = None,
 ) -> _MovePlan:
-    """Move the offsets of a group in a topic to --to or --to-offset; its members continue there."""
+    """Move the offsets of a group in a topic to --to or --to-offset; its members continue there.
+
+    --queue may be repeated.
+    """
     if (to is None) == (to_offset is None):
         raise typer.BadParameter("give exactly one of --to and --to-offset", param_hint="reset")
     whole = _to_time(group, topic, None if to is None else read_place(to))
@@ -269,13 +295,16 @@ def export_offsets(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
     """Write the committed offsets of a group as JSON to FILE or stdout."""
-    import orjson
 
-    async def work(clients: Clients) -> bytes:
+    async def work(clients: Clients) -> OffsetExport:
         standing = await _standing(clients, group, topic)
-        return orjson.dumps(export_json(group, clients.instance.clock.now_ms(), standing))
+        lines = [
+            ExportedOffset(queue.topic, queue.broker_name, queue.queue_id, offset)
+            for queue, offset in standing.items()
+        ]
+        return OffsetExport(group, clients.instance.clock.now_ms(), lines)
 
-    content = ask(nameserver, work) + b"\n"
+    content = json_of(ask(nameserver, work)) + b"\n"
     if file is None:
         typer.echo(content, nl=False)
         return
@@ -290,12 +319,9 @@ def import_offsets(
         Path, typer.Argument(metavar="FILE", help="A file that `cometmq offset export` wrote.")
     ],
     *,
-    group: Annotated[
-        str | None,
-        group_option("The group that gets the offsets. Default: the exported group."),
-    ] = None,
+    group: GroupOption = None,
 ) -> _MovePlan:
-    """Set the offsets of a group to those of an export."""
+    """Set the offsets of the exported group, or of --group, to those of an export."""
     if file.stat().st_size > _FILE_SIZE_MAX:
         raise SettingsError(
             f"{file} is not an export of offsets: it has more than {_FILE_SIZE_MAX} bytes"
@@ -342,25 +368,6 @@ def said_of(group: str, lines: list[MoveLine]) -> str:
     moves = [line.moves or 0 for line in lines]
     passed, again = sum(max(each, 0) for each in moves), -sum(min(each, 0) for each in moves)
     return f"Reset group {group}? It skips {passed} {plural(passed, 'message')} and consumes {again} {plural(again, 'message')} again."
-
-
-def export_json(
-    group: str, now_ms: int, standing: Mapping["MessageQueue", int]
-) -> dict[str, Any]:
-    """Return an export of offsets as a dict to write as JSON: the group, the time, and the offsets."""
-    return {
-        "group": group,
-        "exported_ms": now_ms,
-        "offsets": [
-            {
-                "topic": queue.topic,
-                "broker": queue.broker_name,
-                "queue": queue.queue_id,
-                "offset": offset,
-            }
-            for queue, offset in standing.items()
-        ],
-    }
 
 
 def read_export(content: bytes, name: str) -> tuple[str, Wanted]:

@@ -16,16 +16,6 @@ START_EARLIEST = "earliest"
 START_LATEST = "latest"
 
 
-def group_option(text: str) -> Any:
-    """Return the option --group of a consumer group with this help."""
-    return typer.Option("--group", "-g", help=text, autocompletion=complete.groups)
-
-
-def topic_option(text: str) -> Any:
-    """Return the option --topic with this help."""
-    return typer.Option("--topic", "-t", help=text, autocompletion=complete.topics)
-
-
 def sort_option(columns: Sequence[str]) -> Any:
     """Return the annotation of the option --sort of a list with these columns."""
 
@@ -93,7 +83,7 @@ AsJson = Annotated[
 ]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", min=1, metavar="COUNT", help="Print only so many lines."),
+    typer.Option("--limit", min=1, metavar="COUNT", help="Print at most so many lines."),
 ]
 Watch = Annotated[bool, typer.Option("--watch", help="Repeat every 2 s until Ctrl-C.")]
 IgnoreFile = Annotated[
@@ -105,6 +95,7 @@ IgnoreFile = Annotated[
         help="A file of findings that doctor leaves out, one CHECK or CHECK:OBJECT a line.",
     ),
 ]
+System = Annotated[bool, typer.Option("--system", help="Also list those of brokers and tools.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 BrokerName = Annotated[
     str,
@@ -113,7 +104,10 @@ BrokerName = Annotated[
     ),
 ]
 BrokerId = Annotated[
-    int, typer.Option("--id", min=0, help="Broker id within its broker group; 0 is the master.")
+    int,
+    typer.Option(
+        "--broker-id", min=0, help="Broker id within its broker group; 0 is the master."
+    ),
 ]
 AtBroker = Annotated[
     str | None, typer.Option(help="Only at this broker.", autocompletion=complete.brokers)
@@ -132,19 +126,22 @@ GroupName = Annotated[
     typer.Argument(metavar="GROUP", help="The consumer group.", autocompletion=complete.groups),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
-TopicOption = Annotated[str | None, topic_option("Only this topic.")]
+TopicOption = Annotated[
+    str | None,
+    typer.Option("--topic", "-t", help="Only this topic.", autocompletion=complete.topics),
+]
+_GROUP = typer.Option(
+    "--group", "-g", help="The consumer group.", autocompletion=complete.groups
+)
+GroupOption = Annotated[str | None, _GROUP]
+NeededGroup = Annotated[str, _GROUP]
+QueueFilter = Annotated[int | None, typer.Option("--queue", min=0, help="Only this queue.")]
+KeyFilter = Annotated[str | None, typer.Option("--key", help="Only messages with this key.")]
 TagFilter = Annotated[
     str,
     typer.Option(
         "--tag", metavar="EXPRESSION", help="Only messages with this tag: a, or 'a || b'."
     ),
-]
-CountMax = Annotated[
-    int | None,
-    typer.Option("--max", min=1, metavar="COUNT", help="Stop after so many messages."),
-]
-ShownMax = Annotated[
-    int, typer.Option("--max", min=1, metavar="COUNT", help="Maximum number of messages.")
 ]
 Start = Annotated[
     str,

@@ -6,6 +6,7 @@ Data goes to stdout, everything else to stderr, so that output can be piped. By 
 import contextlib
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -71,19 +72,25 @@ def print_errors(texts: Iterable[str]) -> bool:
 
 
 def print_json(value: object) -> None:
-    """Print a value to stdout as one line of JSON, and flush so that a reader of a pipe gets it immediately.
-
-    Named tuples and data classes in it become objects with their fields.
-    """
-    sys.stdout.write(orjson.dumps(value, default=_fields_of).decode() + "\n")
+    """Print a value to stdout as one line of JSON, and flush so that a reader of a pipe gets it immediately."""
+    sys.stdout.write(json_of(value).decode() + "\n")
     sys.stdout.flush()
 
 
+def json_of(value: object) -> bytes:
+    """Return a value as JSON; named tuples, data classes and stored messages in it become objects with their fields."""
+    return orjson.dumps(value, default=_fields_of, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+
+
 def _fields_of(value: Any) -> dict[str, object]:
+    if isinstance(value, StoredMessage):
+        return message_json(value)
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
     if not hasattr(value, "_asdict"):
         raise TypeError(f"{type(value).__name__} has no JSON")
-    fields: dict[str, object] = value._asdict()
-    return fields
+    found: dict[str, object] = value._asdict()
+    return found
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -124,6 +131,13 @@ def _padded(text: str, width: int, to_right: bool) -> str:
     return blank + text if to_right else text + blank
 
 
+def print_part(title: str, columns: Sequence[str], lines: Sequence[Sequence[object]]) -> None:
+    """Print a table below its title; nothing without lines."""
+    if lines:
+        screen().print(f"\n{printable(title)}", style="bold", markup=False)
+        print_totals(columns, lines)
+
+
 def print_lines(
     columns: Sequence[str], lines: Sequence[Sequence[object]], nothing: str = ""
 ) -> None:
@@ -132,28 +146,6 @@ def print_lines(
         print_totals(columns, lines)
     else:
         notes().print(f"[dim]{nothing}")
-
-
-def chosen_lines(
-    columns: Sequence[str],
-    lines: Sequence[Sequence[object]],
-    sort: str | None,
-    limit: int | None,
-) -> Sequence[Sequence[object]]:
-    """Return lines sorted by a column, after a '-' the largest value first (None: as they are), at most `limit` of them.
-
-    Lines without a value in that column (None) stand last.
-    """
-    if sort is not None:
-        place = columns.index(sort.removeprefix("-"))
-        known = [line for line in lines if line[place] is not None]
-        known.sort(key=lambda line: _order(line[place]), reverse=sort.startswith("-"))
-        lines = [*known, *(line for line in lines if line[place] is None)]
-    return lines[:limit]
-
-
-def _order(value: object) -> Any:
-    return [*map(str, value)] if isinstance(value, list) else value
 
 
 def print_totals(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -192,10 +184,15 @@ def language_name(number: int) -> str:
     return known.get(number, str(number))
 
 
+def message_value(message: StoredMessage, column: str) -> object:
+    """Return a field of a message's JSON, to sort messages by; None for a body that is not UTF-8."""
+    return message_json(message).get(column)
+
+
 def print_message(message: StoredMessage, *, as_json: bool) -> None:
     """Print a message to stdout as one line, of text or JSON."""
     if as_json:
-        print_json(message_json(message))
+        print_json(message)
     else:
         screen().print(message_line(message))
 

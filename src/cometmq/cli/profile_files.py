@@ -92,25 +92,26 @@ def read(name: str) -> dict[str, str]:
     return values
 
 
-def add(name: str, values: Mapping[str, str]) -> Path:
-    """Write a new profile, readable by its owner alone; return the path of its file.
+def write(name: str, values: Mapping[str, str], *, is_new: bool) -> None:
+    """Write a profile, readable by its owner alone.
 
     Raises:
-        SettingsError: The name is invalid, or there is such a profile.
+        SettingsError: The name is invalid; or `is_new` and there is such a profile, or neither.
     """
     import yaml
 
-    path = _path(name)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
+    path = _path(name) if is_new else _existing(name)
+    if is_new and path.exists():
         raise SettingsError(
-            f"there is a profile {in_quotes(name)}; delete it first: cometmq profile delete {name}"
-        ) from None
+            f"there is a profile {in_quotes(name)}; cometmq profile set {name} changes it"
+        )
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    file = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     with os.fdopen(file, "w", encoding="utf-8") as text:
         yaml.safe_dump(dict(values), text, sort_keys=False)
-    return path
+    part.replace(path)
 
 
 def delete(name: str) -> None:
@@ -147,6 +148,6 @@ def follow(name: str | None) -> None:
 def _existing(name: str) -> Path:
     path = _path(name)
     if not path.is_file():
-        known = ", ".join(names()) or "none; cometmq profile add NAME makes one"
+        known = ", ".join(names()) or "none; cometmq profile create NAME makes one"
         raise SettingsError(f"there is no profile {in_quotes(name)}; there is {known}")
     return path

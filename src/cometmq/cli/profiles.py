@@ -1,13 +1,14 @@
 """`cometmq profile`: clusters by name, with their addresses, TLS and keys."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from cometmq.cli import complete, profile_files
-from cometmq.cli.asking import Lines, Shown, prints, prints_list
-from cometmq.cli.options import Yes, confirm
+from cometmq.cli.asking import Command, Lines, Shown, made_command, prints, prints_list
+from cometmq.cli.options import Yes, confirm, keyword
 from cometmq.cli.output import note, print_table
 
 profiles = typer.Typer()
@@ -46,6 +47,39 @@ AccessKey = Annotated[
 ]
 
 
+Tls = Annotated[
+    bool | None, typer.Option("--tls/--no-tls", help="Whether all connections are encrypted.")
+]
+# By option, the key of a file in a profile.
+_KEYS = {"ca_file": "caFile", "cert_file": "certFile", "key_file": "keyFile"}
+_OPTIONS = {
+    "nameserver": Nameservers,
+    "tls": Tls,
+    "ca_file": CaFile,
+    "cert_file": CertFile,
+    "key_file": KeyFile,
+    "access_key": AccessKey,
+}
+
+
+def _takes_values(work: Callable[..., None]) -> Command:
+    """Make a command that has the options of a profile's values."""
+    options = [keyword(name, kind, None) for name, kind in _OPTIONS.items()]
+    return made_command(work, lambda work, **given: work(**given), *options)
+
+
+class ProfileValues(NamedTuple):
+    """The output of `cometmq profile show`.
+
+    Attributes:
+        profile: Name of the profile.
+        values: Its values, without secrets.
+    """
+
+    profile: str
+    values: Mapping[str, str]
+
+
 class ProfileLine(NamedTuple):
     """A profile in the list.
 
@@ -67,7 +101,7 @@ class ProfileLine(NamedTuple):
 @profiles.command("list")
 @prints_list(
     ProfileLine._fields,
-    "There are no profiles. cometmq profile add NAME --nameserver HOST:PORT makes one.",
+    "There are no profiles. cometmq profile create NAME --nameserver HOST:PORT makes one.",
 )
 def list_profiles() -> Lines:
     """List the profiles, and show which of them, if any, commands without --profile use."""
@@ -91,44 +125,54 @@ def show(name: ProfileName) -> Shown:
     values = profile_files.read(name)
     shown = {key: values[key] for key in values if key not in ("secretKey", "securityToken")}
     return Shown(
-        {"profile": name, "values": shown},
+        ProfileValues(name, shown),
         lambda: print_table(("name", "value"), [*shown.items()]),
     )
 
 
 @profiles.command()
-def add(
-    name: ProfileName,
-    *,
-    nameserver: Nameservers = None,
-    tls: Annotated[bool, typer.Option("--tls", help="Encrypt all connections.")] = False,
-    ca_file: CaFile = None,
-    cert_file: CertFile = None,
-    key_file: KeyFile = None,
-    access_key: AccessKey = None,
-) -> None:
-    """Add a profile of a cluster; its file can be read by its owner alone."""
+@_takes_values
+def create(name: ProfileName, **given: Any) -> None:
+    """Create a profile of a cluster; its file can be read by its owner alone."""
+    profile_files.write(name, _values({}, given), is_new=True)
+    note(
+        f"Profile {name} is created. cometmq --profile {name} ... uses it; cometmq profile use {name} makes it the default."
+    )
+
+
+@profiles.command("set")
+@_takes_values
+def change(name: ProfileName, **given: Any) -> None:
+    """Change values of a profile; the others stay."""
+    profile_files.write(name, _values(profile_files.read(name), given), is_new=False)
+    note(f"Profile {name} is changed.")
+
+
+def _values(
+    old: Mapping[str, str],
+    given: Mapping[str, Any],
+) -> dict[str, str]:
+    """Return the values of a profile: the old ones, replaced by the given options; a key's secret is asked for.
+
+    Raises typer.BadParameter if none is given, or files of TLS without TLS.
+    """
     from cometmq.cli.accounts import read_password
 
-    files = {"caFile": ca_file, "certFile": cert_file, "keyFile": key_file}
-    values = {key: str(path.absolute()) for key, path in files.items() if path is not None}
-    if values and not tls:
+    files = {_KEYS[name]: given[name] for name in _KEYS if given[name] is not None}
+    values = {key: str(path.absolute()) for key, path in files.items()}
+    if given["tls"] is not None:
+        values["tls"] = "true" if given["tls"] else "false"
+    if files and {**old, **values}.get("tls") != "true":
         raise typer.BadParameter("files of TLS need --tls", param_hint="--tls")
-    if tls:
-        values["tls"] = "true"
-    if nameserver is not None:
-        values["nameserver"] = nameserver
-    if not values and access_key is None:
+    if given["nameserver"] is not None:
+        values["nameserver"] = given["nameserver"]
+    if (user := given["access_key"]) is not None:
+        values |= {"accessKey": user, "secretKey": read_password(user)}
+    if not values:
         raise typer.BadParameter(
-            "a profile needs a value, such as --nameserver", param_hint="add"
+            "a profile needs a value, such as --nameserver", param_hint="--nameserver"
         )
-    if access_key is not None:
-        values["accessKey"] = access_key
-        values["secretKey"] = read_password(access_key)
-    profile_files.add(name, values)
-    note(
-        f"Profile {name} is added. cometmq --profile {name} ... uses it; cometmq profile use {name} makes it the default."
-    )
+    return {**old, **values}
 
 
 @profiles.command()

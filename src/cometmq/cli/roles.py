@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 SlaveId = Annotated[
     int | None,
     typer.Option(
-        "--id", min=1, help="Broker id of the slave. Default: the one with the largest offset."
+        "--slave",
+        min=1,
+        metavar="ID",
+        help="Broker id of the slave. Default: the one with the largest offset.",
     ),
 ]
 NewRole = Annotated[

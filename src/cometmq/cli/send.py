@@ -9,12 +9,19 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
 
 import typer
 
 from cometmq.cli import complete
-from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, read_pairs
+from cometmq.cli.options import (
+    NAMESERVER_DEFAULT,
+    AsJson,
+    AtBroker,
+    Nameserver,
+    QueueFilter,
+    read_pairs,
+)
 from cometmq.cli.output import notes, print_json, screen
 from cometmq.cli.patience import patient
 from cometmq.model.message import Message
@@ -51,13 +58,6 @@ Properties = Annotated[
     typer.Option("--property", metavar="NAME=VALUE", help="A user property; may be repeated."),
 ]
 Count = Annotated[int, typer.Option(min=1, help="Number of times that BODY is sent.")]
-Queue = Annotated[
-    str | None,
-    typer.Option(
-        metavar="[BROKER:]ID", help="The queue to send to. Default: all queues in turn."
-    ),
-]
-
 After = Annotated[
     float | None,
     typer.Option(
@@ -69,6 +69,28 @@ After = Annotated[
 ]
 
 
+class SentLine(NamedTuple):
+    """A message that was sent.
+
+    Attributes:
+        status: SEND_OK, or which flush or replication did not come in time.
+        topic: Topic of its queue.
+        broker: Broker of its queue.
+        queue: Queue id.
+        offset: Offset in the queue.
+        id: Message id.
+        offsetId: Id by which a broker finds it.
+    """
+
+    status: str
+    topic: str
+    broker: str
+    queue: int
+    offset: int
+    id: str
+    offsetId: str  # noqa: N815 - as in `MessageLine`
+
+
 def send(
     topic: Topic,
     body: Body = STDIN,
@@ -78,11 +100,17 @@ def send(
     key: Keys = None,
     property_: Properties = None,
     count: Count = 1,
-    queue: Queue = None,
+    queue: QueueFilter = None,
+    broker: AtBroker = None,
     after: After = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send one message, or many."""
+    """Send one message, or many.
+
+    They go to all queues in turn, or to --queue, which several brokers may have: then name one with --broker.
+    """
+    if broker is not None and queue is None:
+        raise typer.BadParameter("it needs --queue", param_hint="--broker")
     if body == STDIN and count != 1:
         raise typer.BadParameter(
             "--count repeats BODY and cannot be combined with reading stdin",
@@ -103,7 +131,7 @@ def send(
     texts = lines(stdin) if body == STDIN else repeated(body.encode(), count)
     groups = ([make(text) for text in group] for group in texts)
     started = time.monotonic()
-    sent = _send(nameserver, topic, groups, queue=queue, as_json=as_json)
+    sent = _send(nameserver, topic, groups, queue, broker, as_json=as_json)
     if sent != 1 and not is_typed:
         seconds = time.monotonic() - started
         notes().print(f"{sent:,} messages in {seconds:.2f} s, {sent / seconds:,.0f}/s")
@@ -113,8 +141,9 @@ def _send(
     nameserver: str,
     topic: str,
     groups: Iterator[list[Message]],
+    queue: int | None,
+    broker: str | None,
     *,
-    queue: str | None,
     as_json: bool,
 ) -> int:
     """Send all groups of messages, report the results with `show`, and return the number of messages."""
@@ -122,7 +151,7 @@ def _send(
 
     sent = 0
     with Producer(nameserver, settings=patient(ProducerSettings)) as producer:
-        target = None if queue is None else find_queue(producer.queues(topic), queue)
+        target = None if queue is None else find_queue(producer.queues(topic), queue, broker)
         for group in groups:
             show(producer.send_many(group, queue=target), as_json=as_json)
             sent += len(group)
@@ -146,22 +175,28 @@ def repeated(text: bytes, count: int) -> Iterator[list[bytes]]:
         yield [text] * min(_GROUP_COUNT, count - start)
 
 
-def find_queue(queues: Sequence["MessageQueue"], wanted: str) -> "MessageQueue":
-    """Return the queue that `wanted` names, such as "3" or "broker-a:3".
+def find_queue(
+    queues: Sequence["MessageQueue"], wanted: int, broker: str | None
+) -> "MessageQueue":
+    """Return the queue with this id, at a broker or (None) at the only one that has it.
 
     Raises typer.BadParameter if there is none, or several brokers have a queue with this id.
     """
-    broker, _, number = wanted.rpartition(":")
     found = [
         queue
         for queue in queues
-        if str(queue.queue_id) == number and broker in {"", queue.broker_name}
+        if queue.queue_id == wanted and broker in (None, queue.broker_name)
     ]
     if len(found) == 1:
         return found[0]
     known = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in sorted(queues))
-    what = f"several brokers have queue {wanted}" if found else f"no broker has queue {wanted}"
-    raise typer.BadParameter(f"{what}; choose one of {known}", param_hint="--queue")
+    if found:
+        what = f"several brokers have queue {wanted}; choose one with --broker"
+    elif broker is None:
+        what = f"no broker has queue {wanted}"
+    else:
+        what = f"broker {broker} has no queue {wanted}"
+    raise typer.BadParameter(f"{what}; there is {known}", param_hint="--queue")
 
 
 def show(results: Sequence["SendResult"], *, as_json: bool) -> None:
@@ -170,15 +205,15 @@ def show(results: Sequence["SendResult"], *, as_json: bool) -> None:
         queue = result.queue
         if as_json:
             print_json(
-                {
-                    "status": result.status,
-                    "topic": queue.topic,
-                    "broker": queue.broker_name,
-                    "queue": queue.queue_id,
-                    "offset": result.queue_offset,
-                    "id": result.message_id,
-                    "offsetId": result.offset_message_id,
-                }
+                SentLine(
+                    str(result.status),
+                    queue.topic,
+                    queue.broker_name,
+                    queue.queue_id,
+                    result.queue_offset,
+                    result.message_id,
+                    result.offset_message_id,
+                )
             )
         elif len(results) == 1 or result.status != "SEND_OK":
             place = f"{queue.broker_name} q{queue.queue_id}#{result.queue_offset}"

@@ -12,7 +12,7 @@ from cometmq.cli.options import (
     START_EARLIEST,
     START_LATEST,
     AsJson,
-    CountMax,
+    Limit,
     Start,
     TagFilter,
     TopicName,
@@ -49,10 +49,13 @@ async def tail(
     *,
     start: Start = START_LATEST,
     tag: TagFilter = "*",
-    count_max: CountMax = None,
+    limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show messages as they arrive."""
+    """Show messages as they arrive.
+
+    With --limit it ends after so many messages.
+    """
     from cometmq import AsyncPullConsumer, Tag
 
     place, instance = read_start(start), clients.instance
@@ -65,7 +68,7 @@ async def tail(
             "dim",
         )
         following = asyncio.gather(*map(follower.follow, queues, offsets))
-        showing = asyncio.ensure_future(_show(follower.arrivals, count_max, as_json=as_json))
+        showing = asyncio.ensure_future(_show(follower.arrivals, limit, as_json=as_json))
         await _until_first_ends(following, showing)
 
 
@@ -126,9 +129,9 @@ class _Follower:
             await self._instance.fresh(topic)
 
 
-async def _show(arrivals: _Arrivals, count_max: int | None, *, as_json: bool) -> None:
+async def _show(arrivals: _Arrivals, limit: int | None, *, as_json: bool) -> None:
     shown = 0
-    while count_max is None or shown < count_max:
+    while limit is None or shown < limit:
         print_message(await arrivals.get(), as_json=as_json)
         shown += 1
 

@@ -1,17 +1,17 @@
-"""`cometmq topic`: list, show, create and delete topics."""
+"""`cometmq topic`: list, create, change and delete topics."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, Lines, Shown, changes, changes_if_sure, lists, watches
-from cometmq.cli.options import AtBroker, AtCluster, TopicName, place_text, read_pairs
-from cometmq.cli.output import print_errors, print_table
-from cometmq.model.errors import BrokerRefused, CodecError
-from cometmq.model.flags import is_readable, is_writable
-from cometmq.model.text import plural
+from cometmq.cli.asking import Clients, Lines, changes, changes_if_sure, lists
+from cometmq.cli.options import AtBroker, AtCluster, System, TopicName, place_text, read_pairs
+from cometmq.cli.output import print_errors
+from cometmq.model.errors import BrokerRefused, CodecError, TopicNotFound
+from cometmq.model.flags import PERM_READ_WRITE, is_readable, is_writable
+from cometmq.model.text import plural, printable
 
 if TYPE_CHECKING:
     from cometmq.admin import AbsentBroker, TopicConfig, TopicState
@@ -29,6 +29,10 @@ Attributes = Annotated[
         metavar="NAME=VALUE",
         help="An attribute (5.x), such as message.type=FIFO or retention.hours=24; may be repeated.",
     ),
+]
+
+NoAttributes = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Remove this attribute.")
 ]
 
 topics = typer.Typer()
@@ -54,42 +58,24 @@ class TopicLine(NamedTuple):
     brokers: list[str]
 
 
-class QueueLine(NamedTuple):
-    """A queue of a topic.
-
-    Attributes:
-        broker: Broker of the queue.
-        queue: Queue id.
-        first: Offset of its first message.
-        next: Offset of its next message.
-        messages: Number of messages in it.
-    """
-
-    broker: str
-    queue: int
-    first: int
-    next: int
-    messages: int
-
-
 @topics.command("list")
 @lists(TopicLine._fields, "There are no topics. The first message sent to a topic creates it.")
 async def list_topics(
     clients: Clients,
     *,
-    all_: Annotated[bool, typer.Option("--all", help="Also list system topics.")] = False,
+    system: System = False,
 ) -> Lines:
     """Show topics, their queues and how many messages they hold; status 1 when some cannot be read."""
     missing = await clients.admin.brokers.missing()
     names = [
         name
         for name, kind in (await clients.admin.topics.kinds()).items()
-        if all_ or kind in ("messages", "dead letters")
+        if system or kind in ("messages", "dead letters")
     ]
     states = await asyncio.gather(*(_bounds(clients, name, missing) for name in names))
     is_unread = print_errors(reason for state in states for reason in state.uncounted)
     return Lines(
-        [_line(name, state) for name, state in zip(names, states, strict=True)],
+        [topic_line(name, state) for name, state in zip(names, states, strict=True)],
         [*missing, *(each for state in states for each in state.absent)],
         is_finding=is_unread,
     )
@@ -116,59 +102,102 @@ async def create(
     queues: Queues = None,
     read_queues: ReadQueues = None,
     attribute: Attributes = None,
-    no_attribute: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Remove this attribute.")
-    ] = None,
     broker: AtBroker = None,
     cluster: AtCluster = None,
 ) -> str:
-    """Create a topic at every master, or change the given settings of an existing one; the others stay."""
+    """Create a topic at every master, at one broker or in one cluster; a topic that exists there is an error."""
     place_text(broker, cluster)
-    attributes: dict[str, str | None] = dict.fromkeys(no_attribute or ())
-    attributes.update(read_pairs(attribute or [], option="--attribute"))
+    if known := await _brokers_with(clients, topic, broker, cluster):
+        raise typer.BadParameter(
+            f"topic {printable(topic)} exists at {', '.join(known)}; cometmq topic set changes it, and --broker NAME "
+            "creates it at another broker",
+            param_hint="TOPIC",
+        )
     configs = await clients.admin.topics.create(
         topic,
         queues=queues,
         read_queues=read_queues,
+        attributes=dict(read_pairs(attribute or [], option="--attribute")),
+        cluster=cluster,
+        broker=broker,
+    )
+    return _held_text(topic, configs, broker)
+
+
+async def _brokers_with(
+    clients: Clients, topic: str, broker: str | None, cluster: str | None
+) -> list[str]:
+    """Return the brokers, of these, that have a topic, by its route: a user who may create it need not read it."""
+    try:
+        route = await clients.admin.topics.route(topic)
+    except TopicNotFound:
+        return []
+    return [
+        each.broker_name
+        for each in route.brokers
+        if broker in (None, each.broker_name) and cluster in (None, each.cluster)
+    ]
+
+
+@topics.command("set")
+@changes
+async def change(
+    clients: Clients,
+    topic: TopicName,
+    *,
+    queues: Queues = None,
+    read_queues: ReadQueues = None,
+    attribute: Attributes = None,
+    no_attribute: NoAttributes = None,
+    read: Annotated[
+        bool | None, typer.Option("--read/--no-read", help="Whether the topic may be consumed.")
+    ] = None,
+    write: Annotated[
+        bool | None,
+        typer.Option("--write/--no-write", help="Whether producers may send to the topic."),
+    ] = None,
+    broker: AtBroker = None,
+    cluster: AtCluster = None,
+) -> str:
+    """Change some settings of a topic at every master that has it, at one broker or in one cluster; the others stay."""
+    place_text(broker, cluster)
+    attributes: dict[str, str | None] = dict.fromkeys(no_attribute or ())
+    attributes.update(read_pairs(attribute or [], option="--attribute"))
+    counts = {
+        "write_queues": queues,
+        "read_queues": queues if read_queues is None else read_queues,
+    }
+    changes = {name: count for name, count in counts.items() if count is not None}
+    if not changes and not attributes and read is None and write is None:
+        raise typer.BadParameter("name at least one option to change", param_hint="set")
+    configs = await clients.admin.topics.set(
+        topic,
+        changes,
+        read=read,
+        write=write,
         attributes=attributes,
         cluster=cluster,
         broker=broker,
     )
-    counts = {name: _queues_text(config) for name, config in sorted(configs.items())}
-    if len(set(counts.values())) == 1 and broker is None:
-        said = f"{next(iter(counts.values()))} on each broker"
+    return _held_text(topic, configs, broker)
+
+
+def _held_text(topic: str, configs: "Mapping[str, TopicConfig]", broker: str | None) -> str:
+    texts = {name: _config_text(config) for name, config in sorted(configs.items())}
+    if len(set(texts.values())) == 1 and broker is None:
+        said = f"{next(iter(texts.values()))} on each broker"
     else:
-        said = ", ".join(f"{count} on {name}" for name, count in counts.items())
+        said = ", ".join(f"{text} on {name}" for name, text in texts.items())
     return f"{topic} has {said}."
 
 
-def _queues_text(config: "TopicConfig") -> str:
+def _config_text(config: "TopicConfig") -> str:
     count = config.write_queues
     text = f"{count} {plural(count, 'queue')}"
-    is_alike = config.read_queues == count
-    return text if is_alike else f"{text} to write and {config.read_queues} to read"
-
-
-@topics.command()
-@watches
-async def show(clients: Clients, topic: TopicName) -> Shown:
-    """Show the readable queues of a topic with their offsets and messages; status 1 when data of a broker is missing."""
-    held = await clients.admin.topics.bounds(topic)
-    lines = [
-        QueueLine(
-            queue.broker_name,
-            queue.queue_id,
-            each.min_offset,
-            each.max_offset,
-            each.message_count,
-        )
-        for queue, each in held.queues.items()
-    ]
-    return Shown(
-        {"topic": topic, "queues": lines},
-        lambda: print_table(QueueLine._fields, lines),
-        held.absent,
-    )
+    if config.read_queues != count:
+        text += f" to write and {config.read_queues} to read"
+    access = _access(config.perm)
+    return text if access == _access(PERM_READ_WRITE) else f"{text} (permission: {access})"
 
 
 def _deletion(topic: str, cluster: str | None) -> str:
@@ -184,7 +213,8 @@ async def delete(clients: Clients, topic: TopicName, *, cluster: AtCluster = Non
     return f"Topic {topic} is deleted{place_text(None, cluster)}."
 
 
-def _line(topic: str, state: "TopicState") -> TopicLine:
+def topic_line(topic: str, state: "TopicState") -> TopicLine:
+    """Return the row of a topic in the list of topics."""
     queues = {
         each.broker_name: max(each.read_queues, each.write_queues) for each in state.routed
     }

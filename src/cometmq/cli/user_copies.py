@@ -12,7 +12,7 @@ import typer
 from cometmq.cli import complete
 from cometmq.cli.accounts import acl
 from cometmq.cli.asking import Clients, Shown, shows, table
-from cometmq.cli.options import DryRun
+from cometmq.cli.options import BrokerName, DryRun
 from cometmq.model.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -37,19 +37,12 @@ class CopiedUserLine(NamedTuple):
     done: str
 
 
-FromBroker = Annotated[
-    str,
-    typer.Option(
-        "--from",
-        metavar="BROKER",
-        help="Broker to copy from; its users file must be on this machine.",
-        autocompletion=complete.brokers,
-    ),
-]
 ToBroker = Annotated[
     str,
-    typer.Option(
-        "--to", metavar="BROKER", help="Master to copy to.", autocompletion=complete.brokers
+    typer.Argument(
+        metavar="TO",
+        help="The broker whose master gets the users.",
+        autocompletion=complete.brokers,
     ),
 ]
 
@@ -58,7 +51,7 @@ ToBroker = Annotated[
 @shows
 async def copy_users(
     clients: Clients,
-    from_: FromBroker,
+    broker: BrokerName,
     to: ToBroker,
     *,
     user: Annotated[
@@ -69,14 +62,14 @@ async def copy_users(
     ] = None,
     dry_run: DryRun = False,
 ) -> Shown:
-    """Copy users with their passwords and policies from one broker to the master of another.
+    """Copy users with their passwords and policies from BROKER, whose file of users is on this machine, to the master of TO.
 
     Existing users are changed; their entries for other resources stay. Passwords are never shown, nor passed as flags.
     """
-    folder = (await clients.admin.brokers.settings(from_)).values.get("authConfigPath")
+    folder = (await clients.admin.brokers.settings(broker)).values.get("authConfigPath")
     if not folder:
         raise SettingsError(
-            f"broker {from_} does not report the folder of its users (authConfigPath)"
+            f"broker {broker} does not report the folder of its users (authConfigPath)"
         )
     lines = []
     for each in _users_of(Path(folder) / "auth.json", user or []):
@@ -87,7 +80,7 @@ async def copy_users(
         lines.append(
             CopiedUserLine(each.name, values["userType"], values["userStatus"], entries, done)
         )
-    return table(CopiedUserLine._fields, lines, f"Broker {from_} has no users to copy.")
+    return table(CopiedUserLine._fields, lines, f"Broker {broker} has no users to copy.")
 
 
 def _users_of(path: Path, wanted: list[str]) -> list["AuthUser"]:

@@ -1,26 +1,66 @@
 """The JSON of a stored message, as commands and the dashboard show it."""
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from cometmq.model.message import StoredMessage
+
+
+class MessageLine(NamedTuple):
+    """The JSON of a stored message.
+
+    Attributes:
+        topic: Its topic.
+        broker: Broker of its queue.
+        queue: Queue id.
+        offset: Offset in the queue.
+        id: Message id that its producer gave it.
+        offsetId: Id by which a broker finds it.
+        tag: Its tag.
+        keys: Its keys.
+        properties: Properties that its producer's user set.
+        bornMs: Time when it was made, ms since 1970.
+        storedMs: Time when it was stored, ms since 1970.
+        reconsumeTimes: Number of redeliveries.
+        body: Its body; if it is not UTF-8, the field is named bodyHex and is hexadecimal.
+    """
+
+    topic: str
+    broker: str
+    queue: int
+    offset: int
+    id: str
+    offsetId: str  # noqa: N815 - the names of the JSON
+    tag: str | None
+    keys: list[str]
+    properties: Mapping[str, str]
+    bornMs: int  # noqa: N815
+    storedMs: int  # noqa: N815
+    reconsumeTimes: int  # noqa: N815
+    body: str
 
 
 def message_json(message: StoredMessage) -> dict[str, object]:
     """Return a message as a dict of JSON values; a body that is not UTF-8 is hexadecimal, in `bodyHex`."""
     try:
-        body = {"body": message.body.decode()}
+        name, body = "body", message.body.decode()
     except UnicodeDecodeError:
-        body = {"bodyHex": message.body.hex()}
-    return {
-        "topic": message.topic,
-        "broker": message.queue.broker_name,
-        "queue": message.queue.queue_id,
-        "offset": message.queue_offset,
-        "id": message.message_id,
-        "offsetId": message.offset_message_id,
-        "tag": message.tag,
-        "keys": list(message.keys),
-        "properties": message.user_properties,
-        "bornMs": message.born_ms,
-        "storedMs": message.stored_ms,
-        "reconsumeTimes": message.reconsume_times,
-        **body,
-    }
+        name, body = "bodyHex", message.body.hex()
+    line = MessageLine(
+        message.topic,
+        message.queue.broker_name,
+        message.queue.queue_id,
+        message.queue_offset,
+        message.message_id,
+        message.offset_message_id,
+        message.tag,
+        list(message.keys),
+        message.user_properties,
+        message.born_ms,
+        message.stored_ms,
+        message.reconsume_times,
+        body,
+    )
+    fields: dict[str, object] = line._asdict()
+    fields[name] = fields.pop("body")
+    return fields

@@ -5,7 +5,14 @@ from __future__ import annotations
 from cometmq import MessageQueue
 from cometmq.admin import GroupConfig, GroupState, OffsetMove, QueueProgress, Total
 from cometmq.cli.groups import group_line, progress_lines
-from cometmq.cli.offsets import MoveLine, export_json, read_export, said_of
+from cometmq.cli.offsets import (
+    ExportedOffset,
+    MoveLine,
+    OffsetExport,
+    read_export,
+    said_of,
+)
+from cometmq.cli.output import json_of
 
 QUEUE = MessageQueue("orders", "a", 1)
 RETRY = MessageQueue("%RETRY%billing", "a", 0)
@@ -28,8 +35,11 @@ def test_a_line_sums_what_all_brokers_say_and_leaves_the_retry_topic_out() -> No
     assert line == ("billing", ["orders"], 0, None, 7, [], 6, 1.25, False)
     assert group_line(state, 3_000).behind_s == 0, "a broker's clock is ahead"
     assert state.in_topic("%RETRY%billing").oldest_ms == 7_500
-    assert progress_lines(state, "orders") == [("orders", "a", 1, 4, 9, 5, 1000, 4_000)]
-    assert progress_lines(state)[0] == ("%RETRY%billing", "a", 0, 1, 3, 2, None, 7_500)
+    assert progress_lines(state, 99, "orders") == [
+        ("billing", "orders", "a", 1, 4, 9, 5, 1000, 4_000, 99)
+    ]
+    retries = ("billing", "%RETRY%billing", "a", 0, 1, 3, 2, None, 7_500, 99)
+    assert progress_lines(state, 99)[0] == retries
 
 
 def test_a_group_whose_broker_reports_no_time_is_behind_by_an_unknown_time() -> None:
@@ -41,7 +51,7 @@ def test_a_group_ahead_of_its_queue_lacks_nothing() -> None:
     # A broker that lost the end of its log.
     state = GroupState("billing", progress={QUEUE: QueueProgress(4, 9)})
     assert state.lag == Total(0)
-    assert progress_lines(state)[0].lag == 0
+    assert progress_lines(state, 99)[0].lag == 0
 
 
 def test_moves_say_what_is_passed_over_and_what_comes_again() -> None:
@@ -56,7 +66,5 @@ def test_moves_say_what_is_passed_over_and_what_comes_again() -> None:
 
 
 def test_an_export_is_read_again() -> None:
-    import orjson
-
-    made = export_json("billing", 5, {QUEUE: 4})
-    assert read_export(orjson.dumps(made), "x.json") == ("billing", {QUEUE: 4})
+    made = OffsetExport("billing", 5, [ExportedOffset("orders", "a", 1, 4)])
+    assert read_export(json_of(made), "x.json") == ("billing", {QUEUE: 4})

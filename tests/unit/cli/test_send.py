@@ -55,27 +55,28 @@ QUEUES = [
 
 
 @pytest.mark.parametrize(
-    ("wanted", "place"), [("0", 0), ("broker-a:0", 0), ("broker-a:1", 1), ("broker-b:1", 2)]
+    ("wanted", "broker", "place"),
+    [(0, None, 0), (0, "broker-a", 0), (1, "broker-a", 1), (1, "broker-b", 2)],
 )
-def test_a_queue_is_found_by_number_or_by_broker_and_number(wanted: str, place: int) -> None:
-    assert find_queue(QUEUES, wanted) == QUEUES[place]
+def test_a_queue_is_found_by_number_or_by_broker_and_number(
+    wanted: int, broker: str | None, place: int
+) -> None:
+    assert find_queue(QUEUES, wanted, broker) == QUEUES[place]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "broker", "said"),
     [
-        ("7", "no broker has queue 7; choose one of broker-a:0, broker-a:1, broker-b:1"),
-        ("broker-c:0", "no broker has queue broker-c:0"),
-        ("1", "several brokers have queue 1"),
-        ("x", "no broker has queue x"),
-        ("-1", "no broker has queue -1"),
+        (7, None, "no broker has queue 7; there is broker-a:0, broker-a:1, broker-b:1"),
+        (0, "broker-c", "broker broker-c has no queue 0"),
+        (1, None, "several brokers have queue 1; choose one with --broker"),
     ],
 )
 def test_a_queue_that_is_not_one_is_refused_with_those_there_are(
-    wanted: str, said: str
+    wanted: int, broker: str | None, said: str
 ) -> None:
     with pytest.raises(typer.BadParameter, match=said):
-        find_queue(QUEUES, wanted)
+        find_queue(QUEUES, wanted, broker)
 
 
 def test_properties_are_name_and_value_and_the_value_may_hold_an_equals_sign() -> None:

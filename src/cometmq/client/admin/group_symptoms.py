@@ -142,7 +142,7 @@ def _of_letters(facts: ClusterFacts) -> Iterator[Symptom]:
             "letters", each.group, WARNING,
             f"{each.letters} dead {plural(each.letters, 'letter waits', 'letters wait')}{last}",
             f"cometmq dlq show {each.group} shows the newest; when the listener is fixed, cometmq dlq replay {each.group} "
-            f"sends them again; cometmq dlq purge {each.group} deletes them",
+            f"sends them again; cometmq dlq delete {each.group} deletes them",
             each.first_ms or None,
         )  # fmt: skip
 

@@ -45,6 +45,16 @@ class DeadLetterCount(NamedTuple):
         return (*self.uncounted, *map(str, self.absent))
 
 
+class LetterOrigin(NamedTuple):
+    """The JSON of a dead letter in addition to that of any message.
+
+    Attributes:
+        origin: Its original topic; None if it is not recorded.
+    """
+
+    origin: str | None
+
+
 class DeadLetterFilter(NamedTuple):
     """A selection of dead letters by SQL92 expression, key and time.
 
@@ -95,7 +105,7 @@ def dead_letter_origin(letter: StoredMessage) -> str | None:
 
 def dead_letter_json(letter: StoredMessage) -> dict[str, object]:
     """Return a dead letter as a dict of JSON values: the fields of any message, and its original topic."""
-    return {**message_json(letter), "origin": dead_letter_origin(letter)}
+    return {**message_json(letter), **LetterOrigin(dead_letter_origin(letter))._asdict()}
 
 
 def queue_of(letter: StoredMessage, group: str) -> MessageQueue:

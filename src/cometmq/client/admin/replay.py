@@ -42,6 +42,7 @@ class ReplayResult:
         homeless: Number of dead letters without a recorded original topic.
         failed: Number of dead letters that could not be decoded or sent, or whose outcome is unknown.
         reasons: Distinct reasons of failures, at most 10.
+        dry_run: Whether nothing was sent.
     """
 
     sent: dict[str, int] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class ReplayResult:
     homeless: int = 0
     failed: int = 0
     reasons: list[str] = field(default_factory=list)
+    dry_run: bool = False
 
 
 class Replay:
@@ -73,7 +75,7 @@ class Replay:
         rate: float | None = None,
         is_dry: bool = False,
     ) -> None:
-        self.result = ReplayResult()
+        self.result = ReplayResult(dry_run=is_dry)
         self._instance = instance
         self._group = group
         self._say = say

@@ -228,7 +228,7 @@ def _of_transactions(
             "transactions", subject, WARNING,
             f"{count:.0f} {plural(int(count), 'transaction is', 'transactions are')} open, the first for "
             f"{duration(facts.now_ms - oldest_ms)}: consumers do not get {plural(int(count), 'its message', 'their messages')}",
-            "check that a producer of the group runs and answers checks; cometmq transactions discarded shows those that "
+            "check that a producer of the group runs and answers checks; cometmq transactions list shows those that "
             "were given up",
             int(oldest_ms),
         )  # fmt: skip
@@ -280,7 +280,7 @@ def _of_unread_queues(subject: str, numbers: Mapping[str, str]) -> Iterator[Symp
     yield Symptom(
         "queues", subject, BAD,
         f"messages are in queues beyond the read queues of their topic, where no consumer reads them: {named}{more}",
-        "give the topic as many queues as before (cometmq topic create TOPIC --queues N) until these messages are "
+        "give the topic as many queues as before (cometmq topic set TOPIC --queues N) until these messages are "
         "consumed",
     )  # fmt: skip
 

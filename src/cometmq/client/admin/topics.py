@@ -30,7 +30,7 @@ from cometmq.model.names import (
 )
 from cometmq.model.namespace import NO_NAMESPACE
 from cometmq.model.queue import MessageQueue
-from cometmq.model.route import MASTER_ID, BrokerData, TopicRoute
+from cometmq.model.route import BrokerData, TopicRoute
 from cometmq.model.text import in_quotes
 from cometmq.model.topic import TopicConfig
 
@@ -153,27 +153,31 @@ class AsyncTopicAdmin(AsyncNoun):
         return await self._live.nameserver_api.route(self._full(topic))
 
     async def configs(self, topic: str) -> dict[str, TopicConfig]:
-        """Return a topic's settings by broker name; raise TopicNotFound if the nameserver has no route of the topic."""
+        """Return a topic's settings by the names of the brokers that answer.
+
+        Raises TopicNotFound if the nameserver has no route of the topic, NetError if no broker of the route answers.
+        """
         topic = self._full(topic)
         brokers = (await self.route(topic)).brokers
-        configs = all_of(
-            await side_by_side(
-                lambda address: self._brokers.topic_config(address, topic),
-                map(_address, brokers),
-            )
+        answers = await side_by_side(
+            lambda address: self._brokers.topic_config(address, topic), map(_address, brokers)
         )
         names = (broker.broker_name for broker in brokers)
-        return self._short_configs(dict(zip(names, configs, strict=True)))
+        return self._short_configs(those_that_answer(names, answers, {}))
 
     async def group_names(self, topic: str) -> list[str]:
-        """Return the groups with offsets in a topic or members subscribed to it, sorted; raise TopicNotFound if unknown."""
+        """Return the groups with offsets in a topic or members subscribed to it, sorted, of the brokers that answer.
+
+        Raises TopicNotFound if the nameserver has no route of the topic, NetError if no broker of the route answers.
+        """
         topic = self._full(topic)
         brokers = (await self._live.nameserver_api.route(topic)).brokers
         addresses = [address for each in brokers if (address := each.master_or_any())]
-        found = await side_by_side(
+        answers = await side_by_side(
             lambda address: self._brokers.groups_of_topic(address, topic), addresses
         )
-        return self._own(sorted({group for part in all_of(found) for group in part}))
+        found = those_that_answer(addresses, answers, {}).values()
+        return self._own(sorted({group for part in found for group in part}))
 
     async def groups(self, topic: str, *, count_max: int | None = None) -> list[GroupState]:
         """Return the groups with offsets in a topic or members subscribed to it, each with the topic's queues only, sorted.
@@ -243,50 +247,6 @@ class AsyncTopicAdmin(AsyncNoun):
         self._live.routes.drop(topic)
         return self._short_configs(changed)
 
-    async def set_perm(
-        self,
-        topic: str,
-        *,
-        read: bool | None = None,
-        write: bool | None = None,
-        broker: str | None = None,
-    ) -> dict[str, int]:
-        """Change whether a topic may be consumed and sent to, at one master after the other.
-
-        Args:
-            topic: Name of the topic.
-            read: Whether it may be consumed; None: as before.
-            write: Whether producers may send to it; None: as before.
-            broker: Only at this broker; None: at all masters of its route.
-
-        Returns:
-            The new bits of `model.flags.PERM_*` by broker name.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
-            BrokerNotFound: The route has no such master.
-            CometError: The error of the first broker that fails; earlier changes stay.
-        """
-        full = self._full(topic)
-        masters = {
-            each.broker_name: each.addresses[MASTER_ID]
-            for each in (await self.route(full)).brokers
-            if MASTER_ID in each.addresses and broker in (None, each.broker_name)
-        }
-        if not masters:
-            raise BrokerNotFound(
-                f"no registered master{f' of broker {in_quotes(broker)}' if broker else ''} has topic {in_quotes(topic)}"
-            )
-        changed = {}
-        for name, address in sorted(masters.items()):
-            bits = (await self._brokers.topic_config(address, full)).perm
-            for flag, wanted in ((PERM_READ, read), (PERM_WRITE, write)):
-                if wanted is not None:
-                    bits = bits | flag if wanted else bits & ~flag
-            changed[name] = bits
-            await self._brokers.change_topic(address, full, {"perm": bits})
-        return changed
-
     async def set_request_mode(
         self,
         topic: str,
@@ -328,19 +288,51 @@ class AsyncTopicAdmin(AsyncNoun):
 
     # --- Methods named like types stand last: in annotations behind them, these names would mean the methods.
 
-    async def set(self, topic: str, changes: Mapping[str, Any]) -> dict[str, TopicConfig]:
-        """Change fields of `TopicConfig`, except name and attributes, at each master that has a topic.
+    async def set(
+        self,
+        topic: str,
+        changes: Mapping[str, Any],
+        *,
+        read: bool | None = None,
+        write: bool | None = None,
+        attributes: Mapping[str, str | None] | None = None,
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> dict[str, TopicConfig]:
+        """Change settings of a topic at each master that has it; return the resulting ones by broker name.
 
-        Returns the resulting settings by broker name. Raises BrokerNotFound if no master is registered, TopicNotFound if
-        none has the topic, and SettingsError for another field.
+        Args:
+            topic: Name of the topic.
+            changes: Fields of `TopicConfig`, except name and attributes.
+            read: Whether it may be consumed; None: as before.
+            write: Whether producers may send to it; None: as before.
+            attributes: As for `create`.
+            cluster: Only at the masters of this cluster; None: at all masters.
+            broker: Only at this master.
+
+        Raises:
+            BrokerNotFound: No such master is registered.
+            TopicNotFound: None of them has the topic.
+            SettingsError: `changes` has another field.
         """
         name, topic = topic, self._full(topic)
+        wanted = {PERM_READ: read, PERM_WRITE: write}
+        flags = {flag: given for flag, given in wanted.items() if given is not None}
         changed = await self._each_master(
-            lambda address: self._brokers.change_topic(address, topic, changes)
+            lambda address: self._brokers.change_topic(
+                address, topic, changes, flags=flags, attributes=attributes
+            ),
+            cluster,
+            broker,
         )
         if not any(changed.values()):
+            place = (
+                "no broker has"
+                if broker is None
+                else f"broker {in_quotes(broker)} does not have"
+            )
             raise TopicNotFound(
-                f"no broker has the topic {in_quotes(name)}; create it with cometmq topic create or Admin.topics.create"
+                f"{place} the topic {in_quotes(name)}; create it with cometmq topic create or Admin.topics.create"
             )
         self._live.routes.drop(topic)
         return self._short_configs(changed)

@@ -133,7 +133,7 @@ class AsyncUserAdmin(AsyncNoun):
         done = await self._all(work)
         if not is_known:
             raise CometError(
-                f"user {in_quotes(name)} does not exist; cometmq acl users lists the users"
+                f"user {in_quotes(name)} does not exist; cometmq acl list lists the users"
             )
         return done
 

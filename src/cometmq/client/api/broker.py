@@ -165,6 +165,7 @@ class BrokerApi(BrokerRequests):
         topic: str,
         changes: Mapping[str, Any],
         *,
+        flags: Mapping[int, bool] | None = None,
         attributes: Mapping[str, str | None] | None = None,
         is_made: bool = False,
     ) -> TopicConfig | None:
@@ -174,6 +175,7 @@ class BrokerApi(BrokerRequests):
             address: Address of the broker.
             topic: Name of the topic.
             changes: Fields of `TopicConfig`, except its attributes; the others are kept.
+            flags: Bits of `model.flags.PERM_*` to set (True) or to clear (False).
             attributes: Added to the topic's attributes; those that are None are removed.
             is_made: Whether to create the topic, with defaults for other fields, if the broker does not have it or does
                 not permit this user to read it.
@@ -194,6 +196,8 @@ class BrokerApi(BrokerRequests):
                 return None
             known = TopicConfig(topic)
         config = replace(known, **changes)
+        for flag, is_set in (flags or {}).items():
+            config = replace(config, perm=config.perm | flag if is_set else config.perm & ~flag)
         given = attributes or {}
         header = CreateTopic(
             topic,

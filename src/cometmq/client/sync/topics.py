@@ -68,11 +68,17 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
         return self._portal.call(self._client.route, topic)
 
     def configs(self, topic: str) -> dict[str, TopicConfig]:
-        """Return a topic's settings by broker name; raise TopicNotFound if the nameserver has no route of the topic."""
+        """Return a topic's settings by the names of the brokers that answer.
+
+        Raises TopicNotFound if the nameserver has no route of the topic, NetError if no broker of the route answers.
+        """
         return self._portal.call(self._client.configs, topic)
 
     def group_names(self, topic: str) -> list[str]:
-        """Return the groups with offsets in a topic or members subscribed to it, sorted; raise TopicNotFound if unknown."""
+        """Return the groups with offsets in a topic or members subscribed to it, sorted, of the brokers that answer.
+
+        Raises TopicNotFound if the nameserver has no route of the topic, NetError if no broker of the route answers.
+        """
         return self._portal.call(self._client.group_names, topic)
 
     def groups(self, topic: str, *, count_max: int | None = None) -> list[GroupState]:
@@ -126,34 +132,6 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
             attributes=attributes,
         )
 
-    def set_perm(
-        self,
-        topic: str,
-        *,
-        read: bool | None = None,
-        write: bool | None = None,
-        broker: str | None = None,
-    ) -> dict[str, int]:
-        """Change whether a topic may be consumed and sent to, at one master after the other.
-
-        Args:
-            topic: Name of the topic.
-            read: Whether it may be consumed; None: as before.
-            write: Whether producers may send to it; None: as before.
-            broker: Only at this broker; None: at all masters of its route.
-
-        Returns:
-            The new bits of `model.flags.PERM_*` by broker name.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
-            BrokerNotFound: The route has no such master.
-            CometError: The error of the first broker that fails; earlier changes stay.
-        """
-        return self._portal.call(
-            self._client.set_perm, topic, read=read, write=write, broker=broker
-        )
-
     def set_request_mode(
         self,
         topic: str,
@@ -192,13 +170,43 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
         """
         self._portal.call(self._client.delete, topic, cluster=cluster)
 
-    def set(self, topic: str, changes: Mapping[str, Any]) -> dict[str, TopicConfig]:
-        """Change fields of `TopicConfig`, except name and attributes, at each master that has a topic.
+    def set(
+        self,
+        topic: str,
+        changes: Mapping[str, Any],
+        *,
+        read: bool | None = None,
+        write: bool | None = None,
+        attributes: Mapping[str, str | None] | None = None,
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> dict[str, TopicConfig]:
+        """Change settings of a topic at each master that has it; return the resulting ones by broker name.
 
-        Returns the resulting settings by broker name. Raises BrokerNotFound if no master is registered, TopicNotFound if
-        none has the topic, and SettingsError for another field.
+        Args:
+            topic: Name of the topic.
+            changes: Fields of `TopicConfig`, except name and attributes.
+            read: Whether it may be consumed; None: as before.
+            write: Whether producers may send to it; None: as before.
+            attributes: As for `create`.
+            cluster: Only at the masters of this cluster; None: at all masters.
+            broker: Only at this master.
+
+        Raises:
+            BrokerNotFound: No such master is registered.
+            TopicNotFound: None of them has the topic.
+            SettingsError: `changes` has another field.
         """
-        return self._portal.call(self._client.set, topic, changes)
+        return self._portal.call(
+            self._client.set,
+            topic,
+            changes,
+            read=read,
+            write=write,
+            attributes=attributes,
+            cluster=cluster,
+            broker=broker,
+        )
 
     def list(self) -> list[str]:
         """Return the names of all topics of the namespace, including system topics."""

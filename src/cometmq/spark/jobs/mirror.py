@@ -117,7 +117,7 @@ def prepare(source: str, target: str, topics: Sequence[str], kept: Places) -> Pl
             if not queues:
                 raise SettingsError(
                     f"--source {source}: topic {in_quotes(topic)} has no readable queue there; give it read queues and "
-                    f"the read permission (`cometmq topic create {topic}`), or leave it out"
+                    f"the read permission (`cometmq topic set {topic} --queues N --read`), or leave it out"
                 )
             try:
                 route = there.topics.route(topic)
@@ -132,7 +132,8 @@ def prepare(source: str, target: str, topics: Sequence[str], kept: Places) -> Pl
             if not goals:
                 raise SettingsError(
                     f"--target {target}: topic {in_quotes(topic)} has no queue there that is writable and readable; "
-                    f"give it queues and both permissions (`cometmq topic create {topic}`), or leave it out"
+                    f"give it queues and both permissions (`cometmq topic set {topic} --queues N --read --write`), "
+                    "or leave it out"
                 )
             for place, queue in enumerate(queues):
                 key = queue.topic, queue.broker_name, queue.queue_id
