@@ -1,5 +1,6 @@
 """Every list of a command can be sorted, shortened, repeated and read by programs; names are completed, options mean one thing."""
 
+import re
 from collections import defaultdict
 from typing import Any, get_args
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.arch.test_commands_of_nouns import COMMANDS, OF_CLUSTER
 from tests.support import json_tables
+from tests.support.pages import ROOT
 
 # Lists of what a command has just done or found in a file: the order says something, and nothing of it changes.
 ONCE = {
@@ -73,3 +75,16 @@ def test_an_option_has_one_meaning_and_one_type_in_every_command() -> None:
                     kind = next(iter(get_args(found)), found)
                     meanings[option][kind, text].append(name)
     assert {option: dict(kinds) for option, kinds in meanings.items() if len(kinds) > 1} == {}
+
+
+def test_commands_that_texts_and_pages_name_exist() -> None:
+    groups = {name.split()[0] for name in COMMANDS if " " in name}
+    named = re.compile(rf"cometmq ({'|'.join(groups)}) ([a-z][a-z-]*)\b")
+    places = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "changes").glob("*.md")]  # fmt: skip
+    lost = {
+        (found[0], str(place.relative_to(ROOT)))
+        for place in places
+        for found in named.finditer(place.read_text())
+        if f"{found[1]} {found[2]}" not in COMMANDS
+    }
+    assert lost == set()

@@ -356,7 +356,7 @@ def _permission(case: _Case, route: TopicRoute) -> ExplainFinding:
             if not is_readable(data.perm):
                 return _stops(
                     "route",
-                    f"topic {in_quotes(topic)} may not be read at {broker}; allow it with cometmq topic perm --read",
+                    f"topic {in_quotes(topic)} may not be read at {broker}; allow it with cometmq topic set --read",
                 )
             if case.message.queue.queue_id >= data.read_queues:
                 return _stops(

@@ -155,12 +155,12 @@ def _of_topics(facts: ClusterFacts) -> Iterator[Symptom]:
             both = " and producers may not send to it" if unread == unwritten else ""
             yield Symptom(
                 "topic", topic, WARNING, f"consumers may not read it{both} at {some(unread)}",
-                f"cometmq topic perm {topic} --read{' --write' if both else ''} permits it again",
+                f"cometmq topic set {topic} --read{' --write' if both else ''} permits it again",
             )  # fmt: skip
         if unwritten and unwritten != unread:
             yield Symptom(
                 "topic", topic, NOTE, f"producers may not send to it at {some(unwritten)}",
-                f"cometmq topic perm {topic} --write permits it again",
+                f"cometmq topic set {topic} --write permits it again",
             )  # fmt: skip
 
 
