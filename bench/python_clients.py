@@ -164,7 +164,7 @@ def our_blocking(address: str, seconds: float) -> Row:
 
 def our_push(address: str, messages: int) -> Row:
     """Messages a second from the first call of a listener that does nothing to the last."""
-    from cometmq import ConsumeFrom, PushConsumer, PushSettings
+    from cometmq import ConsumeFrom, PushConsumer, PushConsumerSettings
 
     calls: list[tuple[float, int]] = []
     done = threading.Event()
@@ -176,7 +176,7 @@ def our_push(address: str, messages: int) -> Row:
         if left[0] <= 0:
             done.set()
 
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, batch_count=LISTENED)
+    settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, batch_count=LISTENED)
     with PushConsumer(
         address, group="bench_push", batch_listener=listen, subscriptions=["Consumed"],
         settings=settings,

@@ -7,7 +7,7 @@ like, and `python -m examples.producer` beside it. Ctrl-C ends it.
 import contextlib
 import sys
 
-from cometmq import ConsumeFrom, PushConsumer, PushSettings, StoredMessage, Tag
+from cometmq import ConsumeFrom, PushConsumer, PushConsumerSettings, StoredMessage, Tag
 
 NAMESERVER = sys.argv[1] if len(sys.argv) > 1 else None  # None: NAMESRV_ADDR, or localhost.
 
@@ -24,7 +24,7 @@ def main() -> None:
         group="billing",
         listener=handle,
         subscriptions={"orders": Tag("new || paid || sent")},
-        settings=PushSettings(consume_from=ConsumeFrom.FIRST),
+        settings=PushConsumerSettings(consume_from=ConsumeFrom.FIRST),
     )
     with consumer, contextlib.suppress(KeyboardInterrupt):
         consumer.wait()

@@ -11,7 +11,7 @@ from cometmq import (
     Message,
     Producer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
     by_hash,
 )
@@ -42,7 +42,7 @@ def main() -> None:
         group="packers",
         listener=handle,
         subscriptions=["states"],
-        settings=PushSettings(orderly=True, consume_from=ConsumeFrom.FIRST),
+        settings=PushConsumerSettings(orderly=True, consume_from=ConsumeFrom.FIRST),
     )
     with consumer:
         is_done.wait(30)

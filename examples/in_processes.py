@@ -12,7 +12,7 @@ from cometmq import (
     Message,
     Producer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
 )
 
@@ -28,7 +28,7 @@ def main() -> None:
     """Have twenty sums worked out by two processes."""
     with Producer(NAMESERVER) as producer:
         producer.send_many(Message("sums", b"%d" % (100_000 + n)) for n in range(20))
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=2)
+    settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, concurrency=2)
     with (
         InProcesses(add_up, processes=2) as listener,
         PushConsumer(

@@ -8,7 +8,7 @@ import asyncio
 import sys
 import time
 
-from cometmq import AsyncPullConsumer, ConsumeFrom, ConsumerSettings
+from cometmq import AsyncPullConsumer, ConsumeFrom, PullConsumerSettings
 
 NAMESERVER = sys.argv[1] if len(sys.argv) > 1 else None  # None: NAMESRV_ADDR, or localhost.
 COUNT = 10
@@ -16,7 +16,7 @@ COUNT = 10
 
 async def main() -> None:
     """Look at what is there, then receive ten messages and remember where we stood."""
-    settings = ConsumerSettings(consume_from=ConsumeFrom.FIRST)
+    settings = PullConsumerSettings(consume_from=ConsumeFrom.FIRST)
     async with AsyncPullConsumer(NAMESERVER, group="reports", settings=settings) as consumer:
         for queue in await consumer.queues("orders"):
             first, end = await consumer.min_offset(queue), await consumer.max_offset(queue)

@@ -10,7 +10,7 @@ from cometmq import (
     Message,
     Producer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
 )
 from cometmq.errors import RequestTimeout
@@ -27,7 +27,7 @@ def main() -> None:
             if message.body in PRICES:
                 shop.reply(message, PRICES[message.body])
 
-        settings = PushSettings(consume_from=ConsumeFrom.FIRST)
+        settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST)
         with PushConsumer(
             NAMESERVER,
             group="shop",

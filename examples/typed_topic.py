@@ -14,7 +14,7 @@ from cometmq import (
     MsgspecCodec,
     Producer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     Received,
     Topic,
     by_hash,
@@ -62,7 +62,9 @@ def main() -> None:
                     PAYMENTS.message(payment, keys=customer), selector=by_hash(customer)
                 )
     accounts = Accounts()
-    settings = PushSettings(orderly=True, order_key=first_key, consume_from=ConsumeFrom.FIRST)
+    settings = PushConsumerSettings(
+        orderly=True, order_key=first_key, consume_from=ConsumeFrom.FIRST
+    )
     with PushConsumer(
         NAMESERVER,
         group="accounts",

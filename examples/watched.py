@@ -13,7 +13,7 @@ from cometmq import (
     ProducerSettings,
     PullConsumer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
 )
 from cometmq.admin import decode_traces
@@ -34,7 +34,9 @@ def main() -> None:
     def listen(_message: StoredMessage) -> None:
         consumed.set()
 
-    consuming = PushSettings(trace=True, trace_topic=TRACES, consume_from=ConsumeFrom.FIRST)
+    consuming = PushConsumerSettings(
+        trace=True, trace_topic=TRACES, consume_from=ConsumeFrom.FIRST
+    )
     with PushConsumer(
         NAMESERVER,
         group="watched",

@@ -15,7 +15,7 @@ from cometmq import (
     ConsumeFrom,
     Producer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     PydanticCodec,
     Received,
     SimpleConsumer,
@@ -72,7 +72,7 @@ def main() -> None:
         producer.send(JOBS.message(Job("flaky", 1)))
         producer.send(JOBS.message(Job("hopeless", 99)))
     worker = Worker()
-    settings = PushSettings(
+    settings = PushConsumerSettings(
         concurrency=4,
         retries_max=RETRIES,
         consume_from=ConsumeFrom.FIRST,

@@ -27,10 +27,10 @@ from cometmq.client.results import SendResult as SendResult
 from cometmq.client.results import SendStatus as SendStatus
 from cometmq.client.settings import ClientSettings as ClientSettings
 from cometmq.client.settings import ConsumeFrom as ConsumeFrom
-from cometmq.client.settings import ConsumerSettings as ConsumerSettings
 from cometmq.client.settings import ProducerSettings as ProducerSettings
-from cometmq.client.settings import PushSettings as PushSettings
-from cometmq.client.settings import SimpleSettings as SimpleSettings
+from cometmq.client.settings import PullConsumerSettings as PullConsumerSettings
+from cometmq.client.settings import PushConsumerSettings as PushConsumerSettings
+from cometmq.client.settings import SimpleConsumerSettings as SimpleConsumerSettings
 from cometmq.client.sync.admin import Admin as Admin
 from cometmq.client.sync.producer import Producer as Producer
 from cometmq.client.sync.pull_consumer import PullConsumer as PullConsumer

@@ -7,15 +7,15 @@ import pytest
 
 from cometmq import (
     ConsumeFrom,
-    ConsumerSettings,
     Message,
     Producer,
     ProducerSettings,
     PullConsumer,
+    PullConsumerSettings,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     SimpleConsumer,
-    SimpleSettings,
+    SimpleConsumerSettings,
 )
 from cometmq.model.errors import SettingsError
 
@@ -35,7 +35,7 @@ def test_a_push_consumer_that_would_get_nothing_is_refused(
     def listen(_message: object) -> None:
         got.set()
 
-    def consume(chosen: PushSettings) -> bool:
+    def consume(chosen: PushConsumerSettings) -> bool:
         consumer = PushConsumer(
             nameserver.address, group="wanting", listener=listen, settings=chosen
         )
@@ -47,10 +47,10 @@ def test_a_push_consumer_that_would_get_nothing_is_refused(
             return got.wait(10)
 
     with pytest.raises(
-        SettingsError, match=f"PushSettings.{name} is (0|-1); it must be a whole"
+        SettingsError, match=f"PushConsumerSettings.{name} is (0|-1); it must be a whole"
     ):
-        consume(PushSettings(consume_from=ConsumeFrom.FIRST, **settings))
-    assert consume(PushSettings(consume_from=ConsumeFrom.FIRST))
+        consume(PushConsumerSettings(consume_from=ConsumeFrom.FIRST, **settings))
+    assert consume(PushConsumerSettings(consume_from=ConsumeFrom.FIRST))
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_a_push_consumer_that_would_get_nothing_is_refused(
     [
         (Producer, ProducerSettings, {"in_flight_max": 0}),
         (Producer, ProducerSettings, {"send_timeout_ms": -1}),
-        (PullConsumer, ConsumerSettings, {"queue_count_max": 0}),
-        (PullConsumer, ConsumerSettings, {"rebalance_interval_ms": -5}),
-        (SimpleConsumer, SimpleSettings, {"invisible_ms": 0}),
+        (PullConsumer, PullConsumerSettings, {"queue_count_max": 0}),
+        (PullConsumer, PullConsumerSettings, {"rebalance_interval_ms": -5}),
+        (SimpleConsumer, SimpleConsumerSettings, {"invisible_ms": 0}),
     ],
 )
 def test_every_kind_of_client_looks_at_its_settings(client: Any, kind: Any, settings: Any):

@@ -18,7 +18,7 @@ from cometmq import (
     Producer,
     PullConsumer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
 )
 from cometmq.model.errors import ListenerError, SettingsError, TopicNotFound
 from tests.support import processes
@@ -28,7 +28,7 @@ TOPIC = "Worked"
 GROUP = "workers"
 COUNT = 10
 # A message that is refused once is a dead letter at once.
-STRICT = PushSettings(consume_from=ConsumeFrom.FIRST, retries_max=0, concurrency=2)
+STRICT = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, retries_max=0, concurrency=2)
 
 PARENT = """
 import os, sys, time
@@ -42,10 +42,10 @@ if __name__ == "__main__":
 
 NO_MAIN = """
 import sys, time
-from cometmq import ConsumeFrom, InProcesses, PushConsumer, PushSettings
+from cometmq import ConsumeFrom, InProcesses, PushConsumer, PushConsumerSettings
 def handle(message):
     pass
-settings = PushSettings(consume_from=ConsumeFrom.FIRST, retries_max=0)
+settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, retries_max=0)
 with InProcesses(handle, processes=2) as listener:
     consumer = PushConsumer(sys.argv[1], group="workers", listener=listener, settings=settings)
     consumer.subscribe("Worked")

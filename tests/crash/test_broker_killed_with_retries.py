@@ -18,7 +18,7 @@ from cometmq import (
     ConsumeFrom,
     Message,
     ProducerSettings,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
 )
 from tests.support import processes
@@ -63,7 +63,7 @@ async def test_refused_messages_go_on_with_their_tries(tmp_path: Path, flush: st
     port = processes.broker_port()
     settings = {**SETTINGS, "flushDiskType": flush}
     listener = Refusing()
-    consuming = PushSettings(
+    consuming = PushConsumerSettings(
         consume_from=ConsumeFrom.FIRST,
         rebalance_interval_ms=500,
         persist_interval_ms=300,

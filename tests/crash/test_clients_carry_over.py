@@ -22,7 +22,7 @@ from cometmq import (
     ProducerSettings,
     PullConsumer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     SimpleConsumer,
     StoredMessage,
 )
@@ -175,7 +175,7 @@ def test_consumers_go_on_at_the_new_master(tmp_path: Path, swap: Swap, kind: str
     def listen(message: StoredMessage) -> None:
         got.setdefault(message.body, time.monotonic())
 
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, orderly=kind == "orderly")
+    settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, orderly=kind == "orderly")
     with group(tmp_path) as (names, both):
         if kind == "pop":
             with Admin(names) as admin:

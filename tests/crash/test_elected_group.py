@@ -16,7 +16,7 @@ from cometmq import (
     Message,
     Producer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
 )
 from tests.support import processes
@@ -302,7 +302,7 @@ def test_a_consumer_goes_on_at_the_new_leader_within_seconds(tmp_path):
     with elected_brokers(tmp_path) as group:
         leader = group.wait_for_leader()
         assert send_to(group.members[leader].address)[0] == OK
-        settings = PushSettings(consume_from=ConsumeFrom.FIRST)
+        settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST)
         with (
             PushConsumer(
                 group.names,

@@ -5,7 +5,13 @@ import random
 import time
 from pathlib import Path
 
-from cometmq import AsyncProducer, AsyncSimpleConsumer, Message, SimpleSettings, StoredMessage
+from cometmq import (
+    AsyncProducer,
+    AsyncSimpleConsumer,
+    Message,
+    SimpleConsumerSettings,
+    StoredMessage,
+)
 from cometmq.client.consumer.pop.pops import receipt_of
 from cometmq.model.errors import ClientError, NetError
 from tests.support import processes
@@ -55,7 +61,7 @@ async def send_all(names: str) -> None:
 
 
 async def work_until(names: str, book: Book, is_over) -> None:
-    settings = SimpleSettings(invisible_ms=INVISIBLE_MS)
+    settings = SimpleConsumerSettings(invisible_ms=INVISIBLE_MS)
     async with AsyncSimpleConsumer(
         names, group="g", subscriptions=[TOPIC], settings=settings
     ) as consumer:

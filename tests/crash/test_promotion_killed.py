@@ -24,9 +24,9 @@ import pytest
 from cometmq import (
     ConsumeFrom,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     SimpleConsumer,
-    SimpleSettings,
+    SimpleConsumerSettings,
     StoredMessage,
 )
 from cometmq.codec.bodies.group_config import encode_group_config
@@ -314,7 +314,7 @@ def pushed(nameserver: str, group: str, topics: list[str]) -> Iterator[set[bytes
     def listen(message: StoredMessage) -> None:
         got.add(message.body)
 
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST)
+    settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST)
     with PushConsumer(
         nameserver, group=group, listener=listen, subscriptions=topics, settings=settings
     ):
@@ -326,7 +326,7 @@ def received(nameserver: str, group: str, topics: list[str]) -> Iterator[set[byt
     """What a simple consumer is given."""
     got: set[bytes] = set()
     is_over = threading.Event()
-    settings = SimpleSettings(wait_ms=500)
+    settings = SimpleConsumerSettings(wait_ms=500)
 
     def receive() -> None:
         while not is_over.is_set():

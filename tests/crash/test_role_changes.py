@@ -22,7 +22,7 @@ from cometmq import (
     Producer,
     ProducerSettings,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     SendStatus,
     StoredMessage,
 )
@@ -89,7 +89,7 @@ def consumed(names: str) -> Iterator[set[bytes]]:
     def listen(message: StoredMessage) -> None:
         got.add(message.body)
 
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, route_interval_ms=500)
+    settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, route_interval_ms=500)
     with PushConsumer(
         names, group="billing", listener=listen, subscriptions=[TOPIC], settings=settings
     ):

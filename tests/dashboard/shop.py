@@ -15,7 +15,7 @@ from cometmq import (
     Producer,
     ProducerSettings,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     SendResult,
     StoredMessage,
 )
@@ -81,7 +81,9 @@ def fill(nameserver: str) -> SendResult:
             admin.topics.create(topic, queues=4)
         for group in (BILLING, MAILING, PACKING):
             admin.groups.create(GroupConfig(group))
-        settings = PushSettings(consume_from=ConsumeFrom.FIRST, trace=True, retries_max=0)
+        settings = PushConsumerSettings(
+            consume_from=ConsumeFrom.FIRST, trace=True, retries_max=0
+        )
         mails = PushConsumer(nameserver, group=MAILING, listener=mail, settings=settings)
         mails.subscribe(ORDERS)
         traced = ProducerSettings(trace=True)
@@ -99,11 +101,11 @@ def fill(nameserver: str) -> SendResult:
 
 def sell(nameserver: str, is_over: threading.Event) -> None:
     """Go on until it is over: more and less orders come, and the group that bills falls behind."""
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=1)
+    settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, concurrency=1)
     bills = PushConsumer(
         nameserver, group=BILLING, listener=lambda _: time.sleep(0.01), settings=settings
     )
-    traced = PushSettings(consume_from=ConsumeFrom.FIRST, trace=True)
+    traced = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, trace=True)
     packs = PushConsumer(nameserver, group=PACKING, listener=lambda _: None, settings=traced)
     for consumer in (bills, packs):
         consumer.subscribe(ORDERS)

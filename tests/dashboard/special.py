@@ -10,7 +10,7 @@ from cometmq import (
     Producer,
     ProducerSettings,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     TransactionState,
 )
 from cometmq.admin import GroupConfig
@@ -51,8 +51,8 @@ def make_special(nameserver: str) -> Special:
         asked.topics.create(TOPIC, queues=2)
         asked.groups.create(GroupConfig(GROUP))
         asked.groups.create(GroupConfig(FINE))
-        traced = ProducerSettings(trace=True)
-        settings = PushSettings(consume_from=ConsumeFrom.FIRST, trace=True, retries_max=0)
+        traced, first = ProducerSettings(trace=True), ConsumeFrom.FIRST
+        settings = PushConsumerSettings(consume_from=first, trace=True, retries_max=0)
         with (
             Producer(nameserver, group="makes_letters", settings=traced) as producer,
             Producer(nameserver, group="unsure", transaction_listener=Unsure()) as unsure,

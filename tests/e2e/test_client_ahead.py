@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from cometmq import AsyncPushConsumer, ConsumeFrom, MessageQueue, PushSettings
+from cometmq import AsyncPushConsumer, ConsumeFrom, MessageQueue, PushConsumerSettings
 from cometmq.client.consumer.pull import pull_loop, received
 from cometmq.codec.bodies.queue_offsets import encode_queue_offsets
 from cometmq.codec.record import Record, encode_record
@@ -73,7 +73,7 @@ def consumer(
     scripted.a.scripts[RequestCode.PULL_MESSAGE] = log.pull
     return AsyncPushConsumer(
         scripted.names.address, group=GROUP, batch_listener=got.listen, subscriptions=[TOPIC],
-        settings=PushSettings(
+        settings=PushConsumerSettings(
             consume_from=ConsumeFrom.FIRST, suspend_ms=100, persist_interval_ms=50, **settings
         ),
     )  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cometmq import AsyncPushConsumer, ConsumeFrom, MessageQueue, PushSettings
+from cometmq import AsyncPushConsumer, ConsumeFrom, MessageQueue, PushConsumerSettings
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.settings import ClientSettings
@@ -90,7 +90,7 @@ def one_message(command: Command, _peer: Peer) -> Answer:
 
 
 def consumer_of(scripted: ScriptedCluster) -> AsyncPushConsumer:
-    settings = PushSettings(
+    settings = PushConsumerSettings(
         consume_from=ConsumeFrom.FIRST, suspend_ms=100, persist_interval_ms=60_000
     )
     return AsyncPushConsumer(

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from cometmq import AsyncPushConsumer, ConsumeFrom, MessageQueue, PushSettings, StoredMessage
+from cometmq import (
+    AsyncPushConsumer,
+    ConsumeFrom,
+    MessageQueue,
+    PushConsumerSettings,
+    StoredMessage,
+)
 from cometmq.codec.bodies.queue_offsets import encode_queue_offsets
 from cometmq.codec.record import Record, encode_record
 from cometmq.codec.remoting import Command
@@ -27,7 +33,9 @@ from tests.support.scripted import (
 )
 
 GROUP = "GID_script"
-SETTINGS = PushSettings(consume_from=ConsumeFrom.FIRST, suspend_ms=100, persist_interval_ms=50)
+SETTINGS = PushConsumerSettings(
+    consume_from=ConsumeFrom.FIRST, suspend_ms=100, persist_interval_ms=50
+)
 
 
 def log_of(*records: Record) -> Script:
@@ -46,7 +54,7 @@ def log_of(*records: Record) -> Script:
 
 
 def member(
-    scripted: ScriptedCluster, listener: Any, settings: PushSettings = SETTINGS
+    scripted: ScriptedCluster, listener: Any, settings: PushConsumerSettings = SETTINGS
 ) -> AsyncPushConsumer:
     return AsyncPushConsumer(
         scripted.names.address, group=GROUP, listener=listener, subscriptions=[TOPIC],
@@ -148,7 +156,7 @@ async def test_a_listener_that_never_ends_holds_close_only_for_its_time(scripted
         started.set()
         await asyncio.Event().wait()
 
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, close_timeout_ms=100)
+    settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, close_timeout_ms=100)
     async with member(scripted, listen, settings):
         await started.wait()
         began = time.monotonic()
@@ -159,7 +167,7 @@ async def test_a_listener_that_never_ends_holds_close_only_for_its_time(scripted
 async def test_a_reset_offset_is_followed_at_once(scripted):
     scripted.a.scripts[RequestCode.PULL_MESSAGE] = log_of(*(record(n) for n in range(5)))
     got = Offsets()
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, persist_interval_ms=50)
+    settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, persist_interval_ms=50)
     async with member(scripted, got.listen, settings):
         await until(lambda: len(got) == 5, "all five")
         body = encode_queue_offsets({MessageQueue(TOPIC, "a", 0): 3})
@@ -196,7 +204,7 @@ async def test_a_full_cache_pauses_the_pulls_until_listeners_catch_up(scripted, 
     async def listen(_message: StoredMessage) -> None:
         await may_go_on.wait()
 
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=4, **bound)
+    settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, concurrency=4, **bound)
     async with member(scripted, listen, settings):
         await until(lambda: pulls(scripted.a) >= 2, "pulls")
         await asyncio.sleep(0.2)

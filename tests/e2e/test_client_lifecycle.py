@@ -11,10 +11,10 @@ from cometmq import AsyncAdmin, Message
 from cometmq.client.lifecycle import AsyncClient
 from cometmq.client.settings import (
     ClientSettings,
-    ConsumerSettings,
     ProducerSettings,
-    PushSettings,
-    SimpleSettings,
+    PullConsumerSettings,
+    PushConsumerSettings,
+    SimpleConsumerSettings,
 )
 from cometmq.errors import ClientClosed, CometError
 from tests.support.client_lives import (
@@ -33,10 +33,10 @@ from tests.support.public_names import public_names
 SETTINGS: dict[str, type[ClientSettings]] = {
     "Producer": ProducerSettings,
     "EncodedProducer": ProducerSettings,
-    "PushConsumer": PushSettings,
-    "PullConsumer": ConsumerSettings,
-    "SimpleConsumer": SimpleSettings,
-    "QueueReader": ConsumerSettings,
+    "PushConsumer": PushConsumerSettings,
+    "PullConsumer": PullConsumerSettings,
+    "SimpleConsumer": SimpleConsumerSettings,
+    "QueueReader": PullConsumerSettings,
 }
 each_class = pytest.mark.parametrize("name", CLASSES)
 

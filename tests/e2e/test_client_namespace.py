@@ -13,11 +13,11 @@ from cometmq import (
     AsyncSimpleConsumer,
     ClientSettings,
     ConsumeFrom,
-    ConsumerSettings,
     Message,
     ProducerSettings,
-    PushSettings,
-    SimpleSettings,
+    PullConsumerSettings,
+    PushConsumerSettings,
+    SimpleConsumerSettings,
     StoredMessage,
     TransactionState,
 )
@@ -67,7 +67,7 @@ async def test_each_namespace_has_topics_and_groups_of_its_own(fresh):
         got.append(message)
         return message.reconsume_times > 0 or message.body != b"ours"
 
-    settings = PushSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
+    settings = PushConsumerSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
     async with AsyncPushConsumer(
         names, group="billing", listener=listen, subscriptions=["orders"],
         settings=settings,
@@ -77,7 +77,7 @@ async def test_each_namespace_has_topics_and_groups_of_its_own(fresh):
         await until(lambda: len(got) >= 2, "both messages")
     assert {message.topic for message in got} == {"orders"}
     assert {message.body for message in got} == {b"ours", b"by queue"}
-    reading = ConsumerSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
+    reading = PullConsumerSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
     async with AsyncPullConsumer(names, group="reads", settings=reading) as reader:
         reader.subscribe("orders")
         pulled = await reader.receive(wait_ms=10_000)
@@ -96,7 +96,7 @@ async def test_a_request_crosses_namespaces_by_the_clusters_reply_topic(fresh):
             if message.body != b"first":
                 await answering.reply(message, b"0.30")
 
-        settings = PushSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
+        settings = PushConsumerSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
         async with AsyncPushConsumer(
             names, group="shop", listener=listen, subscriptions=["prices"],
             settings=settings,
@@ -118,7 +118,7 @@ async def test_a_messages_queue_is_a_queue_of_its_consumer_and_commits_go_to_its
     fresh,
 ):
     """Another tenant has a topic of the same short name."""
-    reading = ConsumerSettings(
+    reading = PullConsumerSettings(
         namespace="shop", consume_from=ConsumeFrom.FIRST, auto_commit=False
     )
     names = fresh.nameserver
@@ -161,7 +161,7 @@ async def test_a_simple_consumer_settles_messages_of_its_namespace(fresh):
     names = fresh.nameserver
     async with AsyncProducer(names, settings=SENDING) as shop:
         await shop.send(Message("orders", b"one"))
-    settings = SimpleSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
+    settings = SimpleConsumerSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
     async with AsyncSimpleConsumer(
         names, group="g", subscriptions=["orders"], settings=settings
     ) as consumer:
@@ -202,7 +202,7 @@ async def test_an_admin_of_a_namespace_sees_and_changes_its_own_topics_and_group
     assert {each.name for each in changed_group.values()} == {"g"}
     await shop.topics.set_request_mode("orders", "g", "POP")
     assert (await shop.topics.route("orders")).brokers
-    reading = ConsumerSettings(namespace="shop")
+    reading = PullConsumerSettings(namespace="shop")
     async with AsyncPullConsumer(names, group="g", subscriptions=["orders"], settings=reading):
         (seen,) = (await shop.groups.connections("g")).values()
         assert [*seen.subscriptions] == ["orders"]
@@ -261,7 +261,7 @@ async def test_counts_of_a_push_consumer_and_checks_of_transactions_have_short_t
 
         async def listen(_message: StoredMessage) -> None: ...
 
-        settings = PushSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
+        settings = PushConsumerSettings(namespace="shop", consume_from=ConsumeFrom.FIRST)
         async with AsyncPushConsumer(
             names, group="counts", listener=listen, subscriptions=["orders"], settings=settings
         ) as consumer:

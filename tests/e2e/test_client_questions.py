@@ -12,7 +12,7 @@ from cometmq import (
     AsyncPushConsumer,
     ConsumeFrom,
     Message,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
 )
 from cometmq.codec.bodies.running import DirectResult, decode_direct, decode_running
@@ -27,7 +27,7 @@ from tests.support.scripted import until
 
 GROUP = "GID_asked"
 TOPIC = "asked"
-SETTINGS = PushSettings(consume_from=ConsumeFrom.FIRST, persist_interval_ms=50)
+SETTINGS = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, persist_interval_ms=50)
 
 
 class Console:

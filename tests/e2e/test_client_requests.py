@@ -14,7 +14,7 @@ from cometmq import (
     MessageQueue,
     Producer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
 )
 from cometmq.embedded.pair import AsyncEmbedded
@@ -26,7 +26,7 @@ from cometmq.model.errors import (
 )
 from tests.support.scripted import until
 
-SETTINGS = PushSettings(consume_from=ConsumeFrom.FIRST, rebalance_interval_ms=500)
+SETTINGS = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, rebalance_interval_ms=500)
 
 
 @pytest.fixture

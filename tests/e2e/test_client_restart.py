@@ -15,7 +15,7 @@ from cometmq import (
     ConsumeFrom,
     Message,
     ProducerSettings,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
 )
 from cometmq.client.connection.instance import ClientInstance
@@ -57,7 +57,7 @@ async def test_a_killed_broker_and_nameserver_are_found_again(tmp_path: Path):
     with small_cluster(tmp_path) as (names, broker):
         consumer = AsyncPushConsumer(
             names.address, group="GID_survivors", listener=listen, subscriptions=[TOPIC],
-            settings=PushSettings(consume_from=ConsumeFrom.FIRST, rebalance_interval_ms=500, **QUICK),
+            settings=PushConsumerSettings(consume_from=ConsumeFrom.FIRST, rebalance_interval_ms=500, **QUICK),
         )  # fmt: skip
         producer = AsyncProducer(names.address, settings=ProducerSettings(**QUICK))
         async with producer, consumer:
@@ -77,7 +77,7 @@ async def test_a_broker_that_forgot_an_offset_is_told_it_again(tmp_path: Path):
         consumer = AsyncPushConsumer(
             names.address, group="GID_idle", listener=lambda message: got.append(message.body),
             subscriptions=[TOPIC],
-            settings=PushSettings(
+            settings=PushConsumerSettings(
                 consume_from=ConsumeFrom.FIRST, persist_interval_ms=200,
                 rebalance_interval_ms=500, **QUICK,
             ),

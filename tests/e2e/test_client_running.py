@@ -17,7 +17,7 @@ from cometmq import (
     ConsumeFrom,
     Message,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
 )
 from cometmq.client.consumer.push.in_processes import InProcesses
@@ -25,7 +25,7 @@ from cometmq.embedded.pair import AsyncEmbedded
 from cometmq.model.errors import BrokerRefused, ClientClosed, SettingsError
 from tests.support.scripted import until
 
-SETTINGS = PushSettings(consume_from=ConsumeFrom.FIRST, suspend_ms=200)
+SETTINGS = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, suspend_ms=200)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ async def test_more_and_fewer_listeners_at_once(fresh, producer, is_async):
     consumer = AsyncPushConsumer(
         fresh.nameserver, group="G", listener=wait if is_async else block,
         subscriptions=["orders"],
-        settings=PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=2),
+        settings=PushConsumerSettings(consume_from=ConsumeFrom.FIRST, concurrency=2),
     )  # fmt: skip
     with pytest.raises(ClientClosed):
         consumer.set_concurrency(3)
@@ -139,7 +139,7 @@ async def test_listeners_in_processes_of_their_own(fresh, producer, tmp_path):
             InProcesses(work, processes=2) as listener,
             PushConsumer(
                 fresh.nameserver, group="G", listener=listener, subscriptions=["work"],
-                settings=PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=1),
+                settings=PushConsumerSettings(consume_from=ConsumeFrom.FIRST, concurrency=1),
             ) as consumer,
         ):  # fmt: skip
             deadline = time.monotonic() + 30

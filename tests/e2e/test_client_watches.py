@@ -16,7 +16,7 @@ from cometmq import (
     ConsumeFrom,
     Message,
     ProducerSettings,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
     TransactionState,
 )
@@ -44,7 +44,7 @@ def consumer(
 ) -> AsyncPushConsumer:
     return AsyncPushConsumer(
         cluster.nameserver, group="CG", listener=listener, subscriptions=[topic],
-        settings=PushSettings(consume_from=ConsumeFrom.FIRST, **settings),
+        settings=PushConsumerSettings(consume_from=ConsumeFrom.FIRST, **settings),
     )  # fmt: skip
 
 
@@ -189,7 +189,7 @@ async def every_way_to_send(producer: AsyncProducer, names: str) -> dict[str, st
 
     answering = AsyncPushConsumer(
         names, group="answers", listener=answer, subscriptions=["questions"],
-        settings=PushSettings(consume_from=ConsumeFrom.FIRST, retries_max=0),
+        settings=PushConsumerSettings(consume_from=ConsumeFrom.FIRST, retries_max=0),
     )  # fmt: skip
     batch = await producer.send_batch([Message("orders", b"1"), Message("orders", b"2")])
     ways = dict.fromkeys(batch.message_id.split(","), "batch")

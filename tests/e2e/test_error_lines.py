@@ -14,7 +14,7 @@ from cometmq import (
     ProducerSettings,
     PullConsumer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     SimpleConsumer,
     Sql,
 )
@@ -150,8 +150,8 @@ CASES: dict[str, tuple[Callable[[str], object], type[CometError], str]] = {
         BrokerRefused, r"MESSAGE_ILLEGAL: message body size 2000 exceeds 1000 \(maxMessageSize\)",
     ),
     "a setting out of its bounds": (
-        lambda _: PushSettings(concurrency=0),
-        SettingsError, r"PushSettings\.concurrency is 0; it must be a whole number from 1 to 10000",
+        lambda _: PushConsumerSettings(concurrency=0),
+        SettingsError, r"PushConsumerSettings\.concurrency is 0; it must be a whole number from 1 to 10000",
     ),
     "a consumer without a topic": (
         lambda names: push(names, listener=print),

@@ -10,7 +10,7 @@ from cometmq import (
     AsyncPushConsumer,
     ConsumeFrom,
     Message,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
 )
 from cometmq.model.errors import TopicNotFound
@@ -44,7 +44,7 @@ async def consume(nameserver: str, *, until: bytes) -> list[bytes]:
         group="GID_late",
         listener=listen,
         subscriptions=[TOPIC],
-        settings=PushSettings(consume_from=ConsumeFrom.FIRST),
+        settings=PushConsumerSettings(consume_from=ConsumeFrom.FIRST),
     )
     async with consumer:
         await asyncio.wait_for(done.wait(), 30)

@@ -17,7 +17,7 @@ from cometmq import (
     Message,
     Producer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
     Tag,
 )
@@ -35,7 +35,7 @@ from cometmq.model.subscription import SQL92, Subscription
 from tests.support.command_line import json_lines, output, run
 from tests.support.processes import wait_until
 
-FAST = PushSettings(
+FAST = PushConsumerSettings(
     consume_from=ConsumeFrom.FIRST, rebalance_interval_ms=200, persist_interval_ms=100
 )
 ORDERLY = replace(FAST, orderly=True)
@@ -84,7 +84,7 @@ def consumer(
     listener: Callable[[StoredMessage], bool | None] = lambda _: None,
     *,
     expression: Filter = ALL,
-    settings: PushSettings = FAST,
+    settings: PushConsumerSettings = FAST,
 ) -> PushConsumer:
     return PushConsumer(
         cluster.nameserver,

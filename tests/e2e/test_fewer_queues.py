@@ -9,7 +9,7 @@ from cometmq import (
     Producer,
     ProducerSettings,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
 )
 from cometmq.embedded import Embedded
@@ -19,7 +19,7 @@ TOPIC = "Shrinks"
 MANY, FEW, EACH = 8, 2, 3
 
 
-CONSUMING = PushSettings(
+CONSUMING = PushConsumerSettings(
     consume_from=ConsumeFrom.FIRST, rebalance_interval_ms=200, route_interval_ms=200
 )
 PRODUCING = ProducerSettings(route_interval_ms=200)

@@ -16,7 +16,7 @@ CALLS = {
 }
 PROGRAM = """
 import asyncio, sys
-from cometmq import AsyncPushConsumer, ConsumeFrom, Message, Producer, PushSettings
+from cometmq import AsyncPushConsumer, ConsumeFrom, Message, Producer, PushConsumerSettings
 from cometmq.embedded import Embedded
 from cometmq.errors import SettingsError
 
@@ -33,7 +33,7 @@ async def push():
     got, loop = asyncio.Event(), asyncio.get_running_loop()
     consumer = AsyncPushConsumer(
         sys.argv[1], group="greenlets", listener=lambda _: loop.call_soon_threadsafe(got.set),
-        subscriptions=["greenlets"], settings=PushSettings(consume_from=ConsumeFrom.FIRST),
+        subscriptions=["greenlets"], settings=PushConsumerSettings(consume_from=ConsumeFrom.FIRST),
     )
     async with consumer:
         await got.wait()

@@ -16,7 +16,7 @@ from cometmq import (
     AsyncPushConsumer,
     Message,
     ProducerSettings,
-    PushSettings,
+    PushConsumerSettings,
     SendStatus,
     StoredMessage,
     TransactionState,
@@ -140,7 +140,7 @@ async def test_a_broker_that_hangs_keeps_no_consumer_from_its_queues(
 ):
     async def listen(_message: StoredMessage) -> None: ...
 
-    settings = PushSettings(client_rebalance=client_rebalance)
+    settings = PushConsumerSettings(client_rebalance=client_rebalance)
     group = f"hung-{client_rebalance}"
     async with AsyncPushConsumer(
         hung.nameserver, group=group, listener=listen, subscriptions=[TOPIC], settings=settings

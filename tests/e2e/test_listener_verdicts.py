@@ -19,7 +19,7 @@ from cometmq import (
     Producer,
     PullConsumer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     RetryLater,
     StoredMessage,
     Topic,
@@ -39,7 +39,7 @@ class Case:
 
     def __init__(self, names: str, kind: str, name: str) -> None:
         self.names, self.topic, self.group = names, f"T_{name}_{kind}", f"G_{name}_{kind}"
-        self.settings = PushSettings(
+        self.settings = PushConsumerSettings(
             consume_from=ConsumeFrom.FIRST,
             suspend_ms=1_000,
             rebalance_interval_ms=500,

@@ -21,7 +21,7 @@ from cometmq import (
     Producer,
     ProducerSettings,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
 )
 from cometmq.client.admin import replay
@@ -52,7 +52,7 @@ def all_of(cluster: Embedded, topic: str) -> list[StoredMessage]:
 
 def refuser(cluster: Embedded, group: str, topic: str) -> PushConsumer:
     """A consumer whose messages die at their first try."""
-    settings = PushSettings(retries_max=0, consume_from=ConsumeFrom.FIRST)
+    settings = PushConsumerSettings(retries_max=0, consume_from=ConsumeFrom.FIRST)
     return PushConsumer(
         cluster.nameserver, group=group, listener=lambda _: False, subscriptions=[topic], settings=settings
     )  # fmt: skip

@@ -19,7 +19,7 @@ from cometmq import (
     MessageQueue,
     Producer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     Tag,
 )
 from cometmq.admin import GroupConfig, Symptom
@@ -82,7 +82,7 @@ def seen(nameserver: str, *, wait_ms: int = 300_000) -> dict[tuple[str, str], Sy
 def wanted_of(
     nameserver: str, group: str, topic: str, listener: Any, **more: Any
 ) -> PushConsumer:
-    settings = PushSettings(**more)
+    settings = PushConsumerSettings(**more)
     subscriptions = {topic: Tag("a")} if group == "odd" else [topic]
     return PushConsumer(
         nameserver,

@@ -12,7 +12,7 @@ from cometmq import (
     Producer,
     ProducerSettings,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
 )
 from cometmq.embedded import Embedded
 from cometmq.model.queue import MessageQueue
@@ -74,7 +74,7 @@ def test_the_way_of_a_message_is_a_tree_and_it_can_be_sent_again(cluster: Embedd
 
     with Producer(cluster.nameserver, settings=ProducerSettings(trace=True)) as producer:
         sent = producer.send(Message("traced", b"body", tag="paid", keys="o-1", properties={"a": "b"}))  # fmt: skip
-    settings = PushSettings(trace=True, consume_from=ConsumeFrom.FIRST)
+    settings = PushConsumerSettings(trace=True, consume_from=ConsumeFrom.FIRST)
     with PushConsumer(
         cluster.nameserver, group="reads", listener=listen, subscriptions=["traced"], settings=settings
     ):  # fmt: skip

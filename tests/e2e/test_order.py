@@ -21,7 +21,7 @@ from cometmq import (
     OrderlyStatus,
     ProducerSettings,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
     by_hash,
 )
@@ -33,7 +33,7 @@ from tests.support.scripted import until
 
 KEYS, CONSUMERS, QUEUES = 64, 4, 8
 PER_KEY = 120
-SETTINGS = PushSettings(
+SETTINGS = PushConsumerSettings(
     orderly=True,
     consume_from=ConsumeFrom.FIRST,
     rebalance_interval_ms=500,
@@ -99,7 +99,7 @@ async def come_and_go(
 
 
 def reader(
-    names: str, group: str, topic: str, listener: Any, settings: PushSettings = SETTINGS
+    names: str, group: str, topic: str, listener: Any, settings: PushConsumerSettings = SETTINGS
 ) -> AsyncPushConsumer:
     return AsyncPushConsumer(
         names, group=group, listener=listener, subscriptions=[topic], settings=settings
@@ -169,7 +169,7 @@ async def test_a_refused_message_holds_its_queue_and_becomes_a_dead_letter_after
         seen.append((message.body, message.reconsume_times))
         return message.body != b"bad"
 
-    settings = PushSettings(
+    settings = PushConsumerSettings(
         orderly=True, consume_from=ConsumeFrom.FIRST, retries_max=2, suspend_queue_ms=20
     )
     await topics.send_async(names, "Refused", b"before", b"bad", b"after")
@@ -181,7 +181,7 @@ async def test_a_refused_message_holds_its_queue_and_becomes_a_dead_letter_after
     async def bury(message: StoredMessage) -> None:
         dead.append(message)
 
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, rebalance_interval_ms=200)
+    settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, rebalance_interval_ms=200)
     async with reader(names, "undertakers", "%DLQ%refusers", bury, settings):
         await until(lambda: dead, "the dead letter")
     assert [message.body for message in dead] == [b"bad"]
@@ -200,7 +200,7 @@ async def test_a_listener_commits_by_hand_and_rolls_back_to_its_last_commit(name
         answers = script.get(message.body)
         return answers.pop(0) if answers else True
 
-    settings = PushSettings(
+    settings = PushConsumerSettings(
         orderly=True, commit_by_listener=True, consume_from=ConsumeFrom.FIRST,
         suspend_queue_ms=20, rebalance_interval_ms=200,
     )  # fmt: skip
@@ -227,7 +227,7 @@ def test_a_plain_function_is_called_in_order_in_threads_and_lists_are_whole(name
     asyncio.run(
         topics.send_async(names, "Threads", *(b"%02d" % number for number in range(50)))
     )
-    settings = PushSettings(orderly=True, consume_from=ConsumeFrom.FIRST, batch_count=8)
+    settings = PushConsumerSettings(orderly=True, consume_from=ConsumeFrom.FIRST, batch_count=8)
     with PushConsumer(
         names, group="threads", batch_listener=listen, subscriptions=["Threads"], settings=settings
     ):  # fmt: skip

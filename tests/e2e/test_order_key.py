@@ -10,13 +10,13 @@ from cometmq import (
     AsyncPushConsumer,
     ConsumeFrom,
     Message,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
     first_key,
 )
 
 KEYS, EACH = 6, 12
-SETTINGS = PushSettings(
+SETTINGS = PushConsumerSettings(
     orderly=True, order_key=first_key, consume_from=ConsumeFrom.FIRST, suspend_queue_ms=30,
     rebalance_interval_ms=200,
 )  # fmt: skip
@@ -97,7 +97,7 @@ async def test_a_key_function_that_fails_loses_no_message(names, caplog):
             raise LookupError("no key")
         return first_key(message)
 
-    settings = PushSettings(
+    settings = PushConsumerSettings(
         orderly=True, order_key=order_key, consume_from=ConsumeFrom.FIRST, concurrency=1
     )
     async with AsyncPushConsumer(

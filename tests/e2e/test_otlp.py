@@ -28,7 +28,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from cometmq import ConsumeFrom, Message, Producer, ProducerSettings, PushConsumer, PushSettings
+from cometmq import ConsumeFrom, Message, Producer, ProducerSettings, PushConsumer, PushConsumerSettings
 import threading
 
 provider = TracerProvider()
@@ -39,7 +39,7 @@ metrics.set_meter_provider(meters)
 seen = threading.Event()
 with Producer(sys.argv[1], settings=ProducerSettings(telemetry=True)) as producer:
     producer.send(Message("traced", b"one"))
-settings = PushSettings(consume_from=ConsumeFrom.FIRST, telemetry=True)
+settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, telemetry=True)
 
 def listen(message):
     meters.force_flush()  # What it has now is told.

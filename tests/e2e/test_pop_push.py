@@ -12,8 +12,8 @@ from cometmq import (
     AsyncPushConsumer,
     AsyncSimpleConsumer,
     ConsumeFrom,
-    PushSettings,
-    SimpleSettings,
+    PushConsumerSettings,
+    SimpleConsumerSettings,
     StoredMessage,
 )
 from cometmq.client.consumer.pop.pops import Popper
@@ -25,7 +25,7 @@ from tests.support import topics
 from tests.support.scripted import until
 
 TOPIC, GROUP = "orders", "billing"
-SETTINGS = PushSettings(
+SETTINGS = PushConsumerSettings(
     consume_from=ConsumeFrom.FIRST,
     client_rebalance=False,
     suspend_ms=1_000,
@@ -66,7 +66,9 @@ async def names(fresh: AsyncEmbedded) -> str:
     return fresh.nameserver
 
 
-def consumer(names: str, listener, settings: PushSettings = SETTINGS) -> AsyncPushConsumer:
+def consumer(
+    names: str, listener, settings: PushConsumerSettings = SETTINGS
+) -> AsyncPushConsumer:
     return AsyncPushConsumer(
         names, group=GROUP, listener=listener, subscriptions=[TOPIC], settings=settings
     )
@@ -82,7 +84,7 @@ def numbers(count: int) -> list[bytes]:
 
 def simple(names: str) -> AsyncSimpleConsumer:
     """Another member, which pops by itself."""
-    settings = SimpleSettings(consume_from=ConsumeFrom.FIRST)
+    settings = SimpleConsumerSettings(consume_from=ConsumeFrom.FIRST)
     return AsyncSimpleConsumer(names, group=GROUP, subscriptions=[TOPIC], settings=settings)
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from cometmq import (
-    ConsumerSettings,
     Message,
     MessageQueue,
     Producer,
     ProducerSettings,
     PullConsumer,
+    PullConsumerSettings,
     Tag,
 )
 from cometmq.codec.record import Record, decode_records, encode_record
@@ -166,7 +166,7 @@ def test_topics_have_their_short_names_and_records_the_full_ones(cluster):
     settings = ProducerSettings(namespace="shop")
     with Producer(cluster.nameserver, settings=settings) as producer:
         sent = producer.send(Message("short", b"x"))
-    named = ConsumerSettings(namespace="shop")
+    named = PullConsumerSettings(namespace="shop")
     with QueueReader(cluster.nameserver, group="copies", settings=named) as reader:
         assert "short" in reader.topics()
         found = reader.queues(["short"])["short"]

@@ -8,12 +8,12 @@ import pytest
 from cometmq import (
     Admin,
     ClientSettings,
-    ConsumerSettings,
     Credentials,
     Message,
     Producer,
     ProducerSettings,
     PullConsumer,
+    PullConsumerSettings,
 )
 from cometmq.broker import requests as broker_requests
 from cometmq.model.codes import ResponseCode, request_name
@@ -64,7 +64,7 @@ def test_who_signs_sends_and_consumes_what_he_may(cluster):
         assert len(results) == 10
         with pytest.raises(CometError):
             alice.send(Message("secrets", b"x"))
-    settings = ConsumerSettings(credentials=BOB)
+    settings = PullConsumerSettings(credentials=BOB)
     with PullConsumer(names.address, group="readers", settings=settings) as bob:
         queue = results[0].queue
         pulled = bob.fetch(queue, 0)

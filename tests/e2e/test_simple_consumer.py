@@ -16,7 +16,7 @@ from cometmq import (
     Producer,
     ProducerSettings,
     SimpleConsumer,
-    SimpleSettings,
+    SimpleConsumerSettings,
     Sql,
     StoredMessage,
     Tag,
@@ -38,7 +38,10 @@ def consumer_of(
     names: str, group: str = "g", subscriptions: Any = (TOPIC,), **settings: Any
 ) -> AsyncSimpleConsumer:
     return AsyncSimpleConsumer(
-        names, group=group, subscriptions=subscriptions, settings=SimpleSettings(**settings)
+        names,
+        group=group,
+        subscriptions=subscriptions,
+        settings=SimpleConsumerSettings(**settings),
     )
 
 
@@ -212,7 +215,7 @@ async def test_in_a_namespace_names_are_short_also_where_messages_come_again(nam
 def test_the_blocking_twin_does_the_same():
     with Embedded() as cluster, Producer(cluster.nameserver) as producer:
         producer.send(Message(TOPIC, b"one"))
-        settings = SimpleSettings(consume_from=ConsumeFrom.LAST)
+        settings = SimpleConsumerSettings(consume_from=ConsumeFrom.LAST)
         with SimpleConsumer(
             cluster.nameserver, group="g", subscriptions=[TOPIC], settings=settings
         ) as consumer:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq import Admin, ConsumerSettings, Message, MessageQueue, Producer, PullConsumer
+from cometmq import Admin, Message, MessageQueue, Producer, PullConsumer, PullConsumerSettings
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CometError
 from cometmq.model.exit_status import ExitStatus
@@ -145,7 +145,7 @@ def test_a_consumer_goes_on_at_the_slave_and_its_offsets_come_back_to_the_master
     tmp_path, names, master
 ):
     fill(names)
-    settings = ConsumerSettings(route_interval_ms=500)
+    settings = PullConsumerSettings(route_interval_ms=500)
     with (
         slave_of(tmp_path, names),
         PullConsumer(names, group=GROUP, settings=settings) as consumer,

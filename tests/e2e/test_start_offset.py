@@ -15,11 +15,11 @@ from cometmq import (
     AsyncPullConsumer,
     AsyncPushConsumer,
     ConsumeFrom,
-    ConsumerSettings,
     Message,
     MessageQueue,
     ProducerSettings,
-    PushSettings,
+    PullConsumerSettings,
+    PushConsumerSettings,
     StoredMessage,
 )
 from cometmq.client.api.offsets import OffsetApi
@@ -55,7 +55,7 @@ async def test_the_first_message_of_a_queue_is_not_passed_over() -> None:
             async with AsyncProducer(cluster.nameserver) as producer:
                 offsets = Interrupted(instance, producer)
                 progress = ConsumedProgress(ClusterOffsets(offsets, "new"))
-                settings = PushSettings(consume_from=ConsumeFrom.LAST)
+                settings = PushConsumerSettings(consume_from=ConsumeFrom.LAST)
                 start = StartOffset(
                     progress, offsets, settings, instance.clock, instance.known, "new"
                 )
@@ -68,7 +68,7 @@ async def test_the_first_message_of_a_queue_is_not_passed_over() -> None:
 COLD = {"accessMessageInMemoryMaxRatio": 0}
 TOPIC, GROUP, QUEUES = "history", "deployed", 4
 QUICK: dict[str, Any] = {"rebalance_interval_ms": 200, "route_interval_ms": 200}
-LAST = PushSettings(consume_from=ConsumeFrom.LAST, **QUICK)
+LAST = PushConsumerSettings(consume_from=ConsumeFrom.LAST, **QUICK)
 SECONDS_MAX = 20.0
 
 
@@ -109,7 +109,7 @@ def is_pulling(member: GroupMember, count: int) -> bool:
 
 
 async def run_push(
-    nameserver: str, settings: PushSettings, count: int, expected: int
+    nameserver: str, settings: PushConsumerSettings, count: int, expected: int
 ) -> set[bytes]:
     """Consume until all queues are pulled and so many messages have come; their bodies."""
     got: set[bytes] = set()
@@ -125,7 +125,7 @@ async def run_push(
     return got
 
 
-async def away(nameserver: str, settings: PushSettings = LAST) -> None:
+async def away(nameserver: str, settings: PushConsumerSettings = LAST) -> None:
     """The topic has messages; the group begins behind them, and closes before any other comes."""
     await make_queues(nameserver)
     await fill(nameserver, QUEUES, "history")
@@ -133,7 +133,10 @@ async def away(nameserver: str, settings: PushSettings = LAST) -> None:
 
 
 async def comes_back(
-    nameserver: str, sent: set[bytes], settings: PushSettings = LAST, count: int = QUEUES
+    nameserver: str,
+    sent: set[bytes],
+    settings: PushConsumerSettings = LAST,
+    count: int = QUEUES,
 ) -> None:
     """The group gets what was sent to so many queues while it was away."""
     assert await run_push(nameserver, settings, count, len(sent)) == sent
@@ -149,7 +152,7 @@ async def test_a_group_that_closes_before_its_first_answer_keeps_where_it_began(
 
 
 async def test_a_pull_consumer_that_closes_before_its_first_answer_keeps_where_it_began():
-    settings = ConsumerSettings(consume_from=ConsumeFrom.LAST, **QUICK)
+    settings = PullConsumerSettings(consume_from=ConsumeFrom.LAST, **QUICK)
 
     async def run(expected: int) -> set[bytes]:
         got: set[bytes] = set()
@@ -173,7 +176,7 @@ async def test_a_pull_consumer_that_closes_before_its_first_answer_keeps_where_i
 async def test_a_broadcasting_pull_consumer_without_automatic_commits_writes_no_offsets(
     tmp_path: Path,
 ):
-    settings = ConsumerSettings(
+    settings = PullConsumerSettings(
         consume_from=ConsumeFrom.FIRST,
         broadcasting=True,
         auto_commit=False,
@@ -196,7 +199,9 @@ def test_a_group_that_starts_at_the_time_0_has_all_messages():
     came: list[bytes] = []
 
     async def consume(nameserver: str) -> None:
-        settings = PushSettings(consume_from=ConsumeFrom.TIMESTAMP, consume_timestamp_ms=0)
+        settings = PushConsumerSettings(
+            consume_from=ConsumeFrom.TIMESTAMP, consume_timestamp_ms=0
+        )
         async with AsyncPushConsumer(
             nameserver,
             group=GROUP,
@@ -216,7 +221,7 @@ def test_a_group_that_starts_at_the_time_0_has_all_messages():
 
 
 async def test_a_place_that_was_sought_is_kept_by_a_consumer_that_closes_at_once(fresh):
-    settings = ConsumerSettings(consume_from=ConsumeFrom.FIRST, **QUICK)
+    settings = PullConsumerSettings(consume_from=ConsumeFrom.FIRST, **QUICK)
     queue = MessageQueue(TOPIC, "broker-a", 0)
     await make_queues(fresh.nameserver, 1)
     await fill(fresh.nameserver, 1, "old")
@@ -288,7 +293,7 @@ async def test_a_consumer_that_is_reset_says_so_and_warns_of_no_missing_offset(c
     async def listen(message: StoredMessage) -> None:
         got.append(message.body)
 
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, **QUICK)
+    settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, **QUICK)
     async with AsyncEmbedded() as cluster, AsyncAdmin(cluster.nameserver) as admin:
         await admin.topics.create(TOPIC, queues=1)
         sent = await fill(cluster.nameserver, 1, "old")

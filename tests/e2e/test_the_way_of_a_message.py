@@ -24,7 +24,7 @@ from cometmq import (
     AsyncPushConsumer,
     ConsumeFrom,
     Message,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
 )
 from cometmq.broker.send import fast_path
@@ -111,7 +111,7 @@ async def one_message(nameserver: str) -> StoredMessage:
             group="travellers",
             listener=taken.put,
             subscriptions=[TOPIC],
-            settings=PushSettings(consume_from=ConsumeFrom.FIRST),
+            settings=PushConsumerSettings(consume_from=ConsumeFrom.FIRST),
         ),
     ):
         for _ in range(FIRST_MESSAGES):

@@ -13,11 +13,11 @@ import pytest
 from cometmq import (
     Admin,
     ClientSettings,
-    ConsumerSettings,
     Message,
     Producer,
     ProducerSettings,
     PullConsumer,
+    PullConsumerSettings,
     TlsSettings,
 )
 from cometmq.model.errors import CometError
@@ -74,7 +74,9 @@ def test_our_clients_send_and_consume_over_tls(cluster, ca):
     with Producer(names.address, group="g", settings=ProducerSettings(tls=tls)) as producer:
         bodies = [b"%d" % number * 1000 for number in range(200)]
         sent = [producer.send(Message("orders", body)) for body in bodies]
-    with PullConsumer(names.address, group="r", settings=ConsumerSettings(tls=tls)) as consumer:
+    with PullConsumer(
+        names.address, group="r", settings=PullConsumerSettings(tls=tls)
+    ) as consumer:
         read: list[bytes] = []
         offset = 0
         while len(read) < 200:

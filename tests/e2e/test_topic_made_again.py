@@ -11,9 +11,9 @@ from cometmq import (
     AsyncPullConsumer,
     AsyncPushConsumer,
     ConsumeFrom,
-    ConsumerSettings,
     Message,
-    PushSettings,
+    PullConsumerSettings,
+    PushConsumerSettings,
 )
 
 TOPIC, GROUP = "orders", "billing"
@@ -34,7 +34,7 @@ class Pulling:
     def __init__(self, nameserver: str, came: list[bytes]) -> None:
         self._consumer = AsyncPullConsumer(
             nameserver, group=GROUP, subscriptions=[TOPIC],
-            settings=ConsumerSettings(consume_from=ConsumeFrom.LAST),
+            settings=PullConsumerSettings(consume_from=ConsumeFrom.LAST),
         )  # fmt: skip
         self._came = came
 
@@ -59,7 +59,7 @@ def member(kind: str, nameserver: str, came: list[bytes], folder):
     async def listen(message) -> None:
         came.append(message.body)
 
-    settings = PushSettings(
+    settings = PushConsumerSettings(
         consume_from=ConsumeFrom.LAST,
         orderly=kind == "orderly",
         broadcasting=kind == "broadcasting",

@@ -12,7 +12,7 @@ from cometmq import (
     Message,
     Producer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
     TransactionState,
 )
@@ -67,7 +67,7 @@ def reader(names: str, topic: str, came: set[bytes], **settings: Any) -> PushCon
         group=topic,
         listener=lambda message: came.add(message.body),
         subscriptions=[topic],
-        settings=PushSettings(consume_from=ConsumeFrom.FIRST, **settings),
+        settings=PushConsumerSettings(consume_from=ConsumeFrom.FIRST, **settings),
     )
 
 

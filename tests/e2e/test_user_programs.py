@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cometmq import AsyncPullConsumer, ConsumeFrom, ConsumerSettings
+from cometmq import AsyncPullConsumer, ConsumeFrom, PullConsumerSettings
 from cometmq.embedded import Embedded
 from examples.order_api import ORDERS, Order, app, lifespan
 from tests.support.programs import run_program
@@ -49,7 +49,7 @@ async def test_a_order_api_accepts_what_a_broker_has_and_says_why_not(names, mon
         accepted = await client.post("/orders", json={"id": "o-1", "cents": 500})
         assert accepted.status_code == 202
         assert (await client.post("/orders", json={"id": "o-2"})).status_code == 422
-    settings = ConsumerSettings(consume_from=ConsumeFrom.FIRST)
+    settings = PullConsumerSettings(consume_from=ConsumeFrom.FIRST)
     reading = AsyncPullConsumer(
         names, group="web", subscriptions=[ORDERS.name], settings=settings
     )

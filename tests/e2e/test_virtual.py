@@ -18,7 +18,7 @@ from cometmq import (
     AsyncSimpleConsumer,
     ConsumeFrom,
     Message,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
 )
 from cometmq.client.api.broker import BrokerApi
@@ -105,7 +105,7 @@ def crowd(seed: int, folder) -> list[object]:
                 group="g",
                 listener=listener(name),
                 subscriptions=["busy"],
-                settings=PushSettings(concurrency=3),
+                settings=PushConsumerSettings(concurrency=3),
             )
 
         async def story():
@@ -223,7 +223,7 @@ def member(
         group=name,
         listener=listen,
         subscriptions=["t", "late"],
-        settings=PushSettings(orderly=orderly),
+        settings=PushConsumerSettings(orderly=orderly),
     )
 
 
@@ -343,7 +343,7 @@ def test_a_broker_that_is_away_for_a_minute_is_a_few_lines_and_its_return_is_one
         async def live() -> None:
             async with AsyncAdmin(mq.nameserver) as admin:
                 await admin.topics.create("orders", queues=16)
-            settings = PushSettings(consume_from=ConsumeFrom.FIRST)
+            settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST)
             consumers = [
                 AsyncPushConsumer(
                     mq.nameserver, group=group, listener=lambda _message: None,

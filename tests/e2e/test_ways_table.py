@@ -22,7 +22,7 @@ from cometmq import (
     Producer,
     ProducerSettings,
     SimpleConsumer,
-    SimpleSettings,
+    SimpleConsumerSettings,
 )
 from cometmq.admin import AsyncUserAdmin, GroupConfig
 from tests.support import processes
@@ -247,7 +247,7 @@ def check_comes_again(names: str, topic: str) -> None:
     """The message that was received and not acknowledged comes when its time is over."""
     found: list[bytes] = []
     deadline = time.monotonic() + SECONDS_MAX
-    settings = SimpleSettings(consume_from=ConsumeFrom.FIRST, credentials=WORKER)
+    settings = SimpleConsumerSettings(consume_from=ConsumeFrom.FIRST, credentials=WORKER)
     with SimpleConsumer(
         names, group=f"{topic}_simple", subscriptions=[topic], settings=settings
     ) as consumer:

@@ -14,10 +14,10 @@ from tests.support.programs import run_program
 SECONDS_MAX = 60
 HEAD = """
 import atexit, os, signal, sys
-from cometmq import ConsumeFrom, Message, Producer, PullConsumer, ConsumerSettings
+from cometmq import ConsumeFrom, Message, Producer, PullConsumer, PullConsumerSettings
 
 names, topic, group = sys.argv[1:]
-settings = ConsumerSettings(consume_from=ConsumeFrom.FIRST)
+settings = PullConsumerSettings(consume_from=ConsumeFrom.FIRST)
 
 
 def consumer():
@@ -179,9 +179,9 @@ uvloop.run(main())
 """
 PUSHING = """
 import asyncio, time, uvloop
-from cometmq import AsyncPushConsumer, PushConsumer, PushSettings
+from cometmq import AsyncPushConsumer, PushConsumer, PushConsumerSettings
 
-pushing = PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=2)
+pushing = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, concurrency=2)
 """
 
 

@@ -23,10 +23,10 @@ GOOD: dict[str, Any] = {
 }  # fmt: skip
 MADE = [
     "Admin", "AsyncAdmin", "AsyncProducer", "AsyncPullConsumer", "AsyncPushConsumer",
-    "AsyncSimpleConsumer", "ConsistentHash", "ConsumerSettings", "Credentials", "EncodedProducer", "FixedQueues",
+    "AsyncSimpleConsumer", "ConsistentHash", "PullConsumerSettings", "Credentials", "EncodedProducer", "FixedQueues",
     "MachineRooms", "Message", "MsgspecCodec", "NearbyRoom", "Producer", "ProducerSettings",
-    "PullConsumer", "PushConsumer", "PushSettings", "PydanticCodec", "QueueReader", "ReplayClaims",
-    "SimpleConsumer", "SimpleSettings", "Sql", "Tag", "TlsSettings", "Topic",
+    "PullConsumer", "PushConsumer", "PushConsumerSettings", "PydanticCodec", "QueueReader", "ReplayClaims",
+    "SimpleConsumer", "SimpleConsumerSettings", "Sql", "Tag", "TlsSettings", "Topic",
 ]  # fmt: skip
 RUNNING: dict[str, dict[str, Any]] = {
     "Producer": {},

@@ -13,7 +13,7 @@ from cometmq import (
     Message,
     PullConsumer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     SimpleConsumer,
     StoredMessage,
 )
@@ -83,7 +83,7 @@ def pushed(
         group=group,
         listener=box,
         subscriptions=dict.fromkeys(topics, expression),
-        settings=PushSettings(**settings),
+        settings=PushConsumerSettings(**settings),
     )
 
 

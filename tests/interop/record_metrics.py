@@ -19,7 +19,7 @@ from cometmq import (
     Producer,
     ProducerSettings,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     SimpleConsumer,
     StoredMessage,
     Tag,
@@ -70,7 +70,9 @@ def _consume(
         got.append(message)
         return not is_refused
 
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, retries_max=0 if is_refused else -1)
+    settings = PushConsumerSettings(
+        consume_from=ConsumeFrom.FIRST, retries_max=0 if is_refused else -1
+    )
     subscriptions = dict.fromkeys(topics, Tag("*"))
     consumer = PushConsumer(
         names, group=group, listener=listen, subscriptions=subscriptions, settings=settings

@@ -11,12 +11,12 @@ import pytest
 from cometmq import (
     Admin,
     ClientSettings,
-    ConsumerSettings,
     Credentials,
     Message,
     Producer,
     ProducerSettings,
     PullConsumer,
+    PullConsumerSettings,
 )
 from cometmq.model.errors import CometError
 from tests.interop import asked_rights, reference
@@ -109,7 +109,7 @@ def test_our_clients_sign_at_a_java_broker(java):
         sent = [producer.send(Message("orders", b"ours")) for _ in range(3)]
         with pytest.raises(CometError, match="secret"):
             producer.send(Message("secret", b"x"))
-    settings = ConsumerSettings(credentials=CUSTOMER)
+    settings = PullConsumerSettings(credentials=CUSTOMER)
     with PullConsumer(names, group="readers", settings=settings) as consumer:
         got = consumer.fetch(sent[0].queue, 0).messages
     assert [each.body for each in got] == [b"ours"] * 3
@@ -127,7 +127,7 @@ def test_a_wrong_secret_is_refused_and_so_is_a_group_that_is_not_ours(java):
         pytest.raises(CometError, match="signature"),
     ):
         producer.send(Message("orders", b"x"))
-    settings = ConsumerSettings(credentials=CUSTOMER)
+    settings = PullConsumerSettings(credentials=CUSTOMER)
     with PullConsumer(names, group="others", settings=settings) as consumer:
         [queue] = consumer.queues("orders")
         with pytest.raises(CometError, match="others"):

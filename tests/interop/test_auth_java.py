@@ -15,14 +15,14 @@ from cometmq import (
     Admin,
     ClientSettings,
     ConsumeFrom,
-    ConsumerSettings,
     Credentials,
     Message,
     Producer,
     ProducerSettings,
     PullConsumer,
+    PullConsumerSettings,
     SimpleConsumer,
-    SimpleSettings,
+    SimpleConsumerSettings,
     StoredMessage,
     TlsSettings,
 )
@@ -211,7 +211,7 @@ def check_pulls(names: str, way: str, wanted: list[bytes], how: dict[str, Any]) 
         found = [consumer.fetch(queue, 0).messages for queue in queues]
         return sorted(message.body for each in found for message in each)
 
-    settings = ConsumerSettings(**how)
+    settings = PullConsumerSettings(**how)
     with PullConsumer(names, group=f"pulled-{way}", settings=settings) as consumer:
         queues = consumer.queues(f"orders-{way}")
         wait_until(lambda: pulled() == wanted, seconds=SECONDS, what="all that was sent")
@@ -224,7 +224,7 @@ def check_pulls(names: str, way: str, wanted: list[bytes], how: dict[str, Any]) 
 
 def check_receives(names: str, way: str, wanted: list[bytes], how: dict[str, Any]) -> None:
     """All of them are popped and acknowledged by a simple consumer."""
-    settings = SimpleSettings(consume_from=ConsumeFrom.FIRST, **how)
+    settings = SimpleConsumerSettings(consume_from=ConsumeFrom.FIRST, **how)
     got: list[StoredMessage] = []
     with SimpleConsumer(
         names, group=f"received-{way}", subscriptions=[f"orders-{way}"], settings=settings

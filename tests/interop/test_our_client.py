@@ -20,7 +20,8 @@ from cometmq import (
     Message,
     MessageQueue,
     ProducerSettings,
-    PushSettings,
+    PullConsumerSettings,
+    PushConsumerSettings,
     SendResult,
     StoredMessage,
     Tag,
@@ -39,7 +40,8 @@ from tests.support.scripted import until
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(120)]
 
-FROM_FIRST = PushSettings(consume_from=ConsumeFrom.FIRST)
+FROM_FIRST = PushConsumerSettings(consume_from=ConsumeFrom.FIRST)
+PULL_FROM_FIRST = PullConsumerSettings(consume_from=ConsumeFrom.FIRST)
 
 
 @pytest.fixture
@@ -162,13 +164,13 @@ async def test_a_seek_does_not_wait_for_the_long_poll(names, sender, topic, grou
 async def test_a_broken_off_loop_resumes_behind_what_it_was_given(names, sender, topic, group):
     seen: list[bytes] = []
     await sender.send_many(Message(topic, each) for each in bodies("n", 40))
-    async with AsyncPullConsumer(names, group=group, settings=FROM_FIRST) as consumer:
+    async with AsyncPullConsumer(names, group=group, settings=PULL_FROM_FIRST) as consumer:
         consumer.subscribe(topic)
         async for message in consumer:
             seen.append(message.body)
             if len(seen) == 25:
                 break
-    async with AsyncPullConsumer(names, group=group, settings=FROM_FIRST) as consumer:
+    async with AsyncPullConsumer(names, group=group, settings=PULL_FROM_FIRST) as consumer:
         consumer.subscribe(topic)
         seen += [each.body for each in await receive(consumer, 15)]
     assert sorted(seen) == bodies("n", 40)
@@ -209,7 +211,7 @@ async def test_an_async_listener_is_awaited_several_at_once(names, sender, topic
 async def test_a_listener_may_take_messages_by_the_list(names, sender, topic, group):
     sizes: list[int] = []
     await sender.send_many([Message(topic, b"x")] * 64)
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, batch_count=8)
+    settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, batch_count=8)
     async with AsyncPushConsumer(
         names,
         group=group,
@@ -228,7 +230,7 @@ async def test_broadcasting_members_each_get_all_and_remember_it_here(
     boxes = [Box(), Box()]
 
     def member(number: int) -> AsyncPushConsumer:
-        settings = PushSettings(
+        settings = PushConsumerSettings(
             consume_from=ConsumeFrom.FIRST,
             broadcasting=True,
             offsets_folder=str(tmp_path / str(number)),

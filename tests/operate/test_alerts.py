@@ -24,7 +24,7 @@ from cometmq import (
     Producer,
     ProducerSettings,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
 )
 from cometmq.model.codes import RequestCode
 from tests.operate.watched import (
@@ -53,7 +53,7 @@ from tests.support.programs import halted
 AT_A, AT_B, MAILS = "of-a", "of-b", "mails"
 # A stalled broker must answer most scrapes within their second, also where it takes a good part of it to run.
 STOP_SECONDS, GO_SECONDS = 0.35, 1.6
-FAST = PushSettings(consume_from=ConsumeFrom.FIRST, close_timeout_ms=1_000)
+FAST = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, close_timeout_ms=1_000)
 # A machine may be many times slower than ours: a wait ends when its cause is there.
 PATIENCE_SECONDS = 150
 

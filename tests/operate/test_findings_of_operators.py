@@ -29,7 +29,7 @@ from cometmq import (
     Producer,
     PullConsumer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
     TransactionState,
     __version__,
@@ -179,7 +179,7 @@ def members(names: str, stack: ExitStack) -> None:
     def fails(_: StoredMessage) -> None:
         raise ValueError("this mail cannot be sent")
 
-    settings = PushSettings(
+    settings = PushConsumerSettings(
         consume_from=ConsumeFrom.FIRST, retries_max=0, close_timeout_ms=1_000
     )
     for group, topic, listener in (

@@ -21,7 +21,7 @@ from cometmq import (
     ConsumeFrom,
     Message,
     ProducerSettings,
-    PushSettings,
+    PushConsumerSettings,
 )
 from cometmq.admin import GroupConfig
 from cometmq.errors import CometError
@@ -86,8 +86,8 @@ class Story:
 
     async def run(self, plan) -> None:
         names = self.mq.nameserver
-        member = PushSettings(**CONSUMING)
-        in_order = PushSettings(**CONSUMING, orderly=True)
+        member = PushConsumerSettings(**CONSUMING)
+        in_order = PushConsumerSettings(**CONSUMING, orderly=True)
         async with (
             AsyncAdmin(names) as self.admin,
             AsyncProducer(

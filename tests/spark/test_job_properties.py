@@ -34,7 +34,7 @@ from cometmq import (
     DeadLetter,
     Message,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     StoredMessage,
     offline,
 )
@@ -378,7 +378,7 @@ def refused_by(world: World, group: str, count: int) -> list[StoredMessage]:
 
     nameserver, settings = (
         world.cluster.nameserver,
-        PushSettings(consume_from=ConsumeFrom.FIRST),
+        PushConsumerSettings(consume_from=ConsumeFrom.FIRST),
     )
     with PushConsumer(
         nameserver, group=group, subscriptions=[world.topic], listener=refuse, settings=settings

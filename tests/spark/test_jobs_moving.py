@@ -13,7 +13,7 @@ from cometmq import (
     Producer,
     ProducerSettings,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
 )
 from cometmq.cli import pipeline
 from cometmq.model.exit_status import ExitStatus
@@ -118,7 +118,7 @@ def make_dead_letters(cluster, topic, group, count):
             group=group,
             subscriptions=[topic],
             listener=refuse,
-            settings=PushSettings(consume_from=ConsumeFrom.FIRST, retries_max=0),
+            settings=PushConsumerSettings(consume_from=ConsumeFrom.FIRST, retries_max=0),
         ),
     ):
         for number in range(count):
@@ -259,7 +259,7 @@ def test_sql_asks_over_topics_by_their_names(spark, cluster, topic, send):
 
 def test_traces_are_summed_up_and_the_unconsumed_counted(spark, cluster, topic, tmp_path):
     seen: list[object] = []
-    settings = PushSettings(consume_from=ConsumeFrom.FIRST, trace=True)
+    settings = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, trace=True)
     traced = ProducerSettings(trace=True)
     with Producer(cluster.nameserver, group="tracing", settings=traced) as producer:
         for number in range(5):

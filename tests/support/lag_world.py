@@ -21,7 +21,7 @@ from cometmq import (
     Producer,
     PullConsumer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     SimpleConsumer,
     StoredMessage,
 )
@@ -164,7 +164,7 @@ def _members(names: str, folder: Path, stack: ExitStack) -> None:
         "broadcasting": lambda _: None,
     }
     for group, listener in listeners.items():
-        settings = PushSettings(
+        settings = PushConsumerSettings(
             consume_from=ConsumeFrom.FIRST,
             orderly=group == "ordered",
             broadcasting=group == "broadcasting",

@@ -24,10 +24,10 @@ from cometmq import Message, StoredMessage
 from cometmq.client.settings import (
     ClientSettings,
     ConsumeFrom,
-    ConsumerSettings,
     ProducerSettings,
-    PushSettings,
-    SimpleSettings,
+    PullConsumerSettings,
+    PushConsumerSettings,
+    SimpleConsumerSettings,
 )
 from cometmq.errors import CometError
 from tests.support.public_names import public
@@ -95,8 +95,8 @@ class Case:
         known: dict[str, Any] = {"credentials": WORKER}
         first = {"consume_from": ConsumeFrom.FIRST, **known}
         sending, plain = ProducerSettings(**known), ClientSettings(**known)
-        reading = ConsumerSettings(**first)
-        push = PushSettings(**first, concurrency=1)
+        reading = PullConsumerSettings(**first)
+        push = PushConsumerSettings(**first, concurrency=1)
         listener = self.handle if self.face == "blocking" else self.listen
         wanted = {"subscriptions": [self.topic]}
         return {
@@ -107,7 +107,7 @@ class Case:
             "Producer": {"settings": sending},
             "PullConsumer": {"settings": reading, "group": f"{self.topic}_pull", **wanted},
             "SimpleConsumer": {
-                "settings": SimpleSettings(**first, invisible_ms=15_000),
+                "settings": SimpleConsumerSettings(**first, invisible_ms=15_000),
                 "group": f"{self.topic}_simple",
                 **wanted,
             },

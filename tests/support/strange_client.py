@@ -17,16 +17,16 @@ from cometmq.client.admin.admin import AsyncAdmin
 from cometmq.client.consumer.pop.simple_consumer import AsyncSimpleConsumer
 from cometmq.client.settings import (
     ConsumeFrom,
-    ConsumerSettings,
     ProducerSettings,
-    PushSettings,
+    PullConsumerSettings,
+    PushConsumerSettings,
 )
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
 from tests.support.strange_server import GROUP, TOPIC
 
 QUEUE = MessageQueue(TOPIC, "broker", 0)
-PUSH = PushSettings(
+PUSH = PushConsumerSettings(
     consume_from=ConsumeFrom.FIRST, request_timeout_ms=1000, close_timeout_ms=100
 )
 
@@ -61,7 +61,7 @@ async def send(address: str, number: int) -> Any:
 
 
 async def fetch(address: str, number: int) -> Any:
-    settings = ConsumerSettings(request_timeout_ms=1000)
+    settings = PullConsumerSettings(request_timeout_ms=1000)
     async with AsyncPullConsumer(address, group=GROUP, settings=settings) as consumer:
         found = await consumer.fetch(QUEUE, 0, max_count=number)
         return (
@@ -93,14 +93,14 @@ async def pop(address: str, number: int) -> Any:
 
 
 async def route(address: str, _number: int) -> Any:
-    settings = ConsumerSettings(request_timeout_ms=5000)
+    settings = PullConsumerSettings(request_timeout_ms=5000)
     async with AsyncPullConsumer(address, group=GROUP, settings=settings) as consumer:
         return len(await consumer.queues(TOPIC))
 
 
 async def by_key(address: str, number: int) -> Any:
     async with AsyncAdmin(address) as admin:
-        return len(await admin.messages.by_key(TOPIC, "k", count_max=number))
+        return len(await admin.messages.by_key(TOPIC, "k", max_count=number))
 
 
 async def check(address: str, number: int) -> Any:
@@ -122,7 +122,7 @@ async def check(address: str, number: int) -> Any:
 
 async def everything(address: str, rounds: int) -> Any:
     """What calls raise that is no CometError, by the call: nothing, whatever the answers are."""
-    settings = ConsumerSettings(request_timeout_ms=1000)
+    settings = PullConsumerSettings(request_timeout_ms=1000)
     wrong: list[str] = []
     async with (
         AsyncAdmin(address) as admin,

@@ -6,16 +6,16 @@ from cometmq import (
     AsyncProducer,
     AsyncPullConsumer,
     ConsumeFrom,
-    ConsumerSettings,
     Message,
     MessageQueue,
     Producer,
     PullConsumer,
+    PullConsumerSettings,
     StoredMessage,
 )
 from cometmq.connect import PullResult
 
-SETTINGS = ConsumerSettings(consume_from=ConsumeFrom.FIRST)
+SETTINGS = PullConsumerSettings(consume_from=ConsumeFrom.FIRST)
 
 
 def blocking(nameserver: str) -> None:

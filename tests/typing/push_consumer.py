@@ -15,7 +15,7 @@ from cometmq import (
     Message,
     Producer,
     PushConsumer,
-    PushSettings,
+    PushConsumerSettings,
     Received,
     RetryLater,
     StoredMessage,
@@ -24,7 +24,7 @@ from cometmq import (
 )
 from cometmq.connect import TopicCounts
 
-SETTINGS = PushSettings(consume_from=ConsumeFrom.FIRST, concurrency=4)
+SETTINGS = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, concurrency=4)
 ORDERS: Topic[dict[str, int]] = Topic("typed", JsonCodec())
 
 

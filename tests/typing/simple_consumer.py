@@ -9,12 +9,12 @@ from cometmq import (
     Message,
     Producer,
     SimpleConsumer,
-    SimpleSettings,
+    SimpleConsumerSettings,
     Sql,
     StoredMessage,
 )
 
-SETTINGS = SimpleSettings(consume_from=ConsumeFrom.FIRST, wait_ms=30_000)
+SETTINGS = SimpleConsumerSettings(consume_from=ConsumeFrom.FIRST, wait_ms=30_000)
 
 
 def blocking(nameserver: str) -> None:

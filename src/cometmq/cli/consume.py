@@ -23,7 +23,7 @@ from cometmq.cli.patience import patient
 from cometmq.model.message import StoredMessage
 
 if TYPE_CHECKING:
-    from cometmq import PushSettings
+    from cometmq import PushConsumerSettings
 
 # Printing ends at once. A listener call that waits (`_never`) must not delay the end.
 _CLOSE_TIMEOUT_MS = 200
@@ -97,8 +97,8 @@ async def _never() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-def _settings(place: str | int) -> "PushSettings":
-    from cometmq import ConsumeFrom, PushSettings
+def _settings(place: str | int) -> "PushConsumerSettings":
+    from cometmq import ConsumeFrom, PushConsumerSettings
 
     if isinstance(place, int):
         rule, timestamp_ms = ConsumeFrom.TIMESTAMP, place
@@ -106,7 +106,7 @@ def _settings(place: str | int) -> "PushSettings":
         rules = {START_EARLIEST: ConsumeFrom.FIRST, START_LATEST: ConsumeFrom.LAST}
         rule, timestamp_ms = rules[place], None
     return patient(
-        PushSettings,
+        PushConsumerSettings,
         concurrency=1,
         consume_from=rule,
         consume_timestamp_ms=timestamp_ms,

@@ -66,11 +66,11 @@ async def find(
     admin, limit = clients.admin, choice.limit or LIMIT_DEFAULT
     if time is not None:
         begin = read_time(time, option="--time")
-        found = await admin.messages.since(topic, begin, count_max=limit, queue_id=queue)
+        found = await admin.messages.since(topic, begin, max_count=limit, queue_id=queue)
     elif offset is not None:
         found = await admin.messages.at_offset(topic, offset, queue_id=queue)
     elif key is not None:
-        found = await admin.messages.by_key(topic, key, count_max=limit)
+        found = await admin.messages.by_key(topic, key, max_count=limit)
     else:
         one = await admin.messages.find(id_ or "", topic=topic)
         found = [] if one is None else [one]

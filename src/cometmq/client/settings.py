@@ -277,7 +277,7 @@ class ProducerSettings(ClientSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings(ClientSettings):
-    """Settings of push and pull consumers (DefaultMQPushConsumer, DefaultLitePullConsumer), and of queue readers.
+    """Settings that push and pull consumers share (DefaultMQPushConsumer, DefaultLitePullConsumer).
 
     Attributes:
         pull_count: pullBatchSize; maximum number of messages per pull (a broker returns at most 32 by default).
@@ -321,7 +321,12 @@ class ConsumerSettings(ClientSettings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimpleSettings(ClientSettings):
+class PullConsumerSettings(ConsumerSettings):
+    """Settings of a pull consumer (DefaultLitePullConsumer), and of queue readers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimpleConsumerSettings(ClientSettings):
     """Settings of a simple consumer.
 
     Attributes:
@@ -349,7 +354,7 @@ class SimpleSettings(ClientSettings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PushSettings(ConsumerSettings):
+class PushConsumerSettings(ConsumerSettings):
     """Settings of a push consumer, in addition to those of all consumers.
 
     Attributes:

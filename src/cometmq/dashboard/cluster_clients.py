@@ -9,10 +9,10 @@ from cometmq import (
     AsyncProducer,
     AsyncPullConsumer,
     ClientSettings,
-    ConsumerSettings,
     Credentials,
     Message,
     ProducerSettings,
+    PullConsumerSettings,
     SendResult,
     TlsSettings,
 )
@@ -43,7 +43,7 @@ class ClusterClient:
         self.puller = AsyncPullConsumer(
             instance=self.instance,
             group=PULL_GROUP,
-            settings=ConsumerSettings(body_size_max=BODY_SIZE_MAX),
+            settings=PullConsumerSettings(body_size_max=BODY_SIZE_MAX),
         )
         self._producer: AsyncProducer | None = None
         self._making = asyncio.Lock()

@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-from cometmq import PushSettings
+from cometmq import PushConsumerSettings
 from cometmq.client.consumer.counts import Counts
 from cometmq.client.consumer.listeners import verdict_of
 from cometmq.client.consumer.pop.pop_loop import PopContext, PopLoop
@@ -144,7 +144,7 @@ async def test_a_message_with_an_invalid_result_is_kept_until_it_has_expired():
     clock, delivered = HandClock(), asyncio.Event()
     gate = asyncio.Event()
     gate.set()
-    settings = PushSettings(pop_invisible_ms=10_000)
+    settings = PushConsumerSettings(pop_invisible_ms=10_000)
     given: list[Any] = []
 
     def deliver(_loop: PopLoop, messages: list[Any]) -> None:

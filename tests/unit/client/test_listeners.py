@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cometmq import MessageQueue, PushConsumer, PushSettings, StoredMessage
+from cometmq import MessageQueue, PushConsumer, PushConsumerSettings, StoredMessage
 from cometmq.client.consumer.listeners import ListenerCall, listener_call
 from cometmq.client.user_calls import call_user
 from cometmq.errors import SettingsError
@@ -74,7 +74,7 @@ async def test_an_async_listener_of_either_kind_is_known():
         ),
         ({"batch_listener": 5}, "batch_listener is 5; .* takes a list of messages"),
         (
-            {"listener": print, "settings": PushSettings(batch_count=8)},
+            {"listener": print, "settings": PushConsumerSettings(batch_count=8)},
             "batch_count=8 sets the number of messages for a batch_listener",
         ),
     ],

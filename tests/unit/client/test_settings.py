@@ -11,17 +11,23 @@ from cometmq.client.identity import make_client_id, make_unique_ids, own_ip
 from cometmq.client.settings import (
     ClientSettings,
     ConsumeFrom,
-    ConsumerSettings,
     ProducerSettings,
-    PushSettings,
-    SimpleSettings,
+    PullConsumerSettings,
+    PushConsumerSettings,
+    SimpleConsumerSettings,
     nameserver_addresses,
 )
 from cometmq.codec.compression import Compression
 from cometmq.model.errors import SettingsError
 from tests.support.hand_clock import HandClock
 
-KINDS = (ClientSettings, ProducerSettings, ConsumerSettings, PushSettings, SimpleSettings)
+KINDS = (
+    ClientSettings,
+    ProducerSettings,
+    PullConsumerSettings,
+    PushConsumerSettings,
+    SimpleConsumerSettings,
+)
 
 
 @pytest.mark.parametrize(
@@ -56,9 +62,9 @@ def test_an_address_without_a_port_is_refused_by_name(text):
 
 
 def test_a_broadcasting_group_finds_its_file_again():
-    settings = ConsumerSettings(offsets_folder="/o", instance_name="me")
+    settings = PullConsumerSettings(offsets_folder="/o", instance_name="me")
     assert str(settings.offsets_path("10.0.0.1", "g")) == "/o/10.0.0.1@me/g/offsets.json"
-    home = ConsumerSettings().offsets_path("10.0.0.1", "g")
+    home = PullConsumerSettings().offsets_path("10.0.0.1", "g")
     assert home.parts[-4:] == (".rocketmq_offsets", "10.0.0.1@DEFAULT", "g", "offsets.json")
 
 
@@ -82,21 +88,21 @@ def test_every_number_has_bounds(kind):
 @pytest.mark.parametrize(
     ("kind", "settings", "words"),
     [
-        (PushSettings, {"concurrency": 0}, "PushSettings.concurrency is 0; .* from 1 to 10000"),
-        (PushSettings, {"batch_count": -1}, "from 1 to 1024"),
-        (PushSettings, {"order_key": 5, "orderly": True}, "a function, or None"),
-        (PushSettings, {"order_key": str}, "None unless orderly"),
-        (PushSettings, {"order_key": str, "orderly": True, "commit_by_listener": True}, "None unless"),
-        (PushSettings, {"pop_delays_ms": ()}, "a tuple with at least one number"),
-        (PushSettings, {"pop_delays_ms": (10, -1)}, "whose values are each"),
-        (PushSettings, {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}, "ConsumeFrom.FIRST"),
-        (PushSettings, {"orderly": "no"}, "True or False"),
-        (PushSettings, {"allocation": "averagely"}, "a function"),
-        (PushSettings, {"commit_by_listener": True}, "False unless orderly"),
-        (PushSettings, {"auto_commit": False}, "True; a push consumer commits"),
-        (PushSettings, {"orderly": True, "lock_valid_ms": 9}, "more than lock_interval_ms"),
-        (ConsumerSettings, {"consume_timestamp_ms": -1}, "or None"),
-        (SimpleSettings, {"consume_from": ConsumeFrom.TIMESTAMP}, "FIRST or LAST"),
+        (PushConsumerSettings, {"concurrency": 0}, "PushConsumerSettings.concurrency is 0; .* from 1 to 10000"),
+        (PushConsumerSettings, {"batch_count": -1}, "from 1 to 1024"),
+        (PushConsumerSettings, {"order_key": 5, "orderly": True}, "a function, or None"),
+        (PushConsumerSettings, {"order_key": str}, "None unless orderly"),
+        (PushConsumerSettings, {"order_key": str, "orderly": True, "commit_by_listener": True}, "None unless"),
+        (PushConsumerSettings, {"pop_delays_ms": ()}, "a tuple with at least one number"),
+        (PushConsumerSettings, {"pop_delays_ms": (10, -1)}, "whose values are each"),
+        (PushConsumerSettings, {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}, "ConsumeFrom.FIRST"),
+        (PushConsumerSettings, {"orderly": "no"}, "True or False"),
+        (PushConsumerSettings, {"allocation": "averagely"}, "a function"),
+        (PushConsumerSettings, {"commit_by_listener": True}, "False unless orderly"),
+        (PushConsumerSettings, {"auto_commit": False}, "True; a push consumer commits"),
+        (PushConsumerSettings, {"orderly": True, "lock_valid_ms": 9}, "more than lock_interval_ms"),
+        (PullConsumerSettings, {"consume_timestamp_ms": -1}, "or None"),
+        (SimpleConsumerSettings, {"consume_from": ConsumeFrom.TIMESTAMP}, "FIRST or LAST"),
         (ProducerSettings, {"compression": 3}, "Compression.LZ4"),
         (ProducerSettings, {"compression_level": 10}, "from -1 to 9 with ZLIB"),
         (ProducerSettings, {"send_timeout_ms": "x" * 10_000}, "(10000 characters)"),

@@ -55,7 +55,7 @@ class AsyncMessageAdmin(AsyncNoun):
         topic: str,
         key: str,
         *,
-        count_max: int = 64,
+        max_count: int = 64,
         begin_ms: int = 0,
         end_ms: int | None = None,
     ) -> list[StoredMessage]:
@@ -64,7 +64,7 @@ class AsyncMessageAdmin(AsyncNoun):
         Args:
             topic: Topic of the messages.
             key: A key that the producer set.
-            count_max: Maximum number of messages; a broker returns at most 64 (`maxMsgsNumBatch`).
+            max_count: Maximum number of messages; a broker returns at most 64 (`maxMsgsNumBatch`).
             begin_ms: Only messages stored at or after this time, ms since 1970.
             end_ms: Only messages stored at or before this time, ms since 1970; None: no limit.
 
@@ -74,7 +74,7 @@ class AsyncMessageAdmin(AsyncNoun):
         topic, end_ms = self._full(topic), ALL_TIME if end_ms is None else end_ms
         # Java brokers compare times of the index, which are up to 999 ms earlier than the message's store time.
         asked = await self._queries.ask_all(
-            topic, key, count_max=count_max, begin_ms=max(begin_ms - 999, 0), end_ms=end_ms
+            topic, key, max_count=max_count, begin_ms=max(begin_ms - 999, 0), end_ms=end_ms
         )
         found = [
             self._short_message(message)
@@ -83,7 +83,7 @@ class AsyncMessageAdmin(AsyncNoun):
             and key in message.keys
             and begin_ms <= message.stored_ms <= end_ms
         ]
-        return found[-count_max:] if count_max > 0 else []
+        return found[-max_count:] if max_count > 0 else []
 
     async def by_id(self, topic: str, message_id: str) -> StoredMessage | None:
         """Return the message with an id that its producer assigned, the newest one if there are several, or None.
@@ -139,14 +139,14 @@ class AsyncMessageAdmin(AsyncNoun):
         return [*map(self._short_message, found)]
 
     async def since(
-        self, topic: str, time_ms: int, *, count_max: int, queue_id: int | None = None
+        self, topic: str, time_ms: int, *, max_count: int, queue_id: int | None = None
     ) -> list[StoredMessage]:
         """Return the first messages of a topic that were stored at or after a time, the oldest first.
 
         Args:
             topic: Topic of the messages.
             time_ms: The time, ms since 1970.
-            count_max: Maximum number of messages.
+            max_count: Maximum number of messages.
             queue_id: Only from queues with this id; None: from all.
 
         Raises:
@@ -156,12 +156,12 @@ class AsyncMessageAdmin(AsyncNoun):
 
             async def read(queue: MessageQueue) -> list[StoredMessage]:
                 begin = await consumer.offset_by_time(queue, time_ms)
-                return await read_range(consumer, queue, begin, begin + count_max)
+                return await read_range(consumer, queue, begin, begin + max_count)
 
             queues = await consumer.queues(self._full(topic))
             wanted = [each for each in queues if queue_id in (None, each.queue_id)]
             found = chain.from_iterable(await asyncio.gather(*map(read, wanted)))
-        first = sorted(found, key=lambda message: message.stored_ms)[:count_max]
+        first = sorted(found, key=lambda message: message.stored_ms)[:max_count]
         return [*map(self._short_message, first)]
 
     async def deleted(self, messages: Sequence[StoredMessage]) -> set[str]:
@@ -211,7 +211,7 @@ class AsyncMessageAdmin(AsyncNoun):
             CodecError: A record or an answer is malformed.
         """
         found: dict[Trace, None] = {}
-        for message in await self.by_key(topic, message_id, count_max=_TRACES_MAX):
+        for message in await self.by_key(topic, message_id, max_count=_TRACES_MAX):
             try:
                 records = decode_traces(bytes(message.body))
             except CodecError as error:

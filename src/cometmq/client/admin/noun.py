@@ -12,7 +12,7 @@ from cometmq.client.argument_checks import explained
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
 from cometmq.client.lifecycle import AsyncClient
-from cometmq.client.settings import ConsumerSettings
+from cometmq.client.settings import PullConsumerSettings
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import TOOLS_GROUP
 from cometmq.model.namespace import NO_NAMESPACE, Namespace
@@ -64,7 +64,7 @@ class AsyncNoun:
     def _consumer(self) -> AsyncPullConsumer:
         """Return a consumer that reads queues of full names without changing offsets."""
         live = self._live
-        settings = ConsumerSettings(request_timeout_ms=live.settings.request_timeout_ms)
+        settings = PullConsumerSettings(request_timeout_ms=live.settings.request_timeout_ms)
         return AsyncPullConsumer(group=TOOLS_GROUP, settings=settings, instance=live)
 
     # --- names

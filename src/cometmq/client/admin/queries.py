@@ -46,7 +46,7 @@ class MessageQueries:
         """
         return [
             message
-            for message in await self.ask_all(topic, unique_id, count_max=32, is_id=True)
+            for message in await self.ask_all(topic, unique_id, max_count=32, is_id=True)
             if message.message_id == unique_id
         ]
 
@@ -67,7 +67,7 @@ class MessageQueries:
         topic: str,
         key: str,
         *,
-        count_max: int,
+        max_count: int,
         begin_ms: int = 0,
         end_ms: int = ALL_TIME,
         is_id: bool = False,
@@ -77,7 +77,7 @@ class MessageQueries:
         Args:
             topic: Full name of the topic.
             key: A key, or with `is_id` the id that a producer assigned.
-            count_max: Maximum number of messages of each broker; it returns at most 64 (`maxMsgsNumBatch`).
+            max_count: Maximum number of messages of each broker; it returns at most 64 (`maxMsgsNumBatch`).
             begin_ms: Only messages stored at or after this time, ms since 1970.
             end_ms: Only messages stored at or before this time, ms since 1970.
             is_id: Whether `key` is an id.
@@ -87,7 +87,7 @@ class MessageQueries:
             name, address = broker
             found = await self._api.find(
                 address, topic, key,
-                count_max=count_max, begin_ms=begin_ms, end_ms=end_ms, is_id=is_id,
+                max_count=max_count, begin_ms=begin_ms, end_ms=end_ms, is_id=is_id,
             )  # fmt: skip
             if found is None:
                 return []
@@ -143,7 +143,7 @@ def _unpack_all(content: bytes, broker_name: str, address: str) -> list[StoredMe
         if message is None:
             raise BombError(
                 f"the messages of an answer of {address} decompress to more than {ANSWER_SIZE_MAX} "
-                "bytes; request fewer messages (count_max)"
+                "bytes; request fewer messages (max_count)"
             )
         messages.append(message)
     return messages

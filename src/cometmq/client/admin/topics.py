@@ -179,21 +179,21 @@ class AsyncTopicAdmin(AsyncNoun):
         found = those_that_answer(addresses, answers, {}).values()
         return self._own(sorted({group for part in found for group in part}))
 
-    async def groups(self, topic: str, *, count_max: int | None = None) -> list[GroupState]:
+    async def groups(self, topic: str, *, max_count: int | None = None) -> list[GroupState]:
         """Return the groups with offsets in a topic or members subscribed to it, each with the topic's queues only, sorted.
 
         A group that cannot be queried, for example because the user may not read it, has the reason in `unread`.
 
         Args:
             topic: Name of the topic.
-            count_max: Maximum number of groups, the first by name; None: all.
+            max_count: Maximum number of groups, the first by name; None: all.
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
         """
         # Absent brokers know the topic by its full name.
         groups, full = AsyncGroupAdmin(self._admin, NO_NAMESPACE), self._full(topic)
-        names = (await self.group_names(topic))[:count_max]
+        names = (await self.group_names(topic))[:max_count]
         found = await groups.some([*map(self._full, names)]) if names else []
         return [
             GroupState(name, unread=(str(state),))

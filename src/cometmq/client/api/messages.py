@@ -34,7 +34,7 @@ class MessageApi(BrokerRequests):
         topic: str,
         key: str,
         *,
-        count_max: int,
+        max_count: int,
         begin_ms: int = 0,
         end_ms: int = ALL_TIME,
         is_id: bool = False,
@@ -45,13 +45,13 @@ class MessageApi(BrokerRequests):
             address: Address of the broker.
             topic: Topic of the messages.
             key: A key of the messages, or their unique id.
-            count_max: Maximum number of messages; a broker's own limit is 64 by default (`maxMsgsNumBatch`).
+            max_count: Maximum number of messages; a broker's own limit is 64 by default (`maxMsgsNumBatch`).
             begin_ms: Only messages stored since about this time, ms since 1970.
             end_ms: Only messages stored until about this time.
-            is_id: Whether `key` is a unique id; a broker then ignores `count_max`, and CometMQ searches 10 min further.
+            is_id: Whether `key` is a unique id; a broker then ignores `max_count`, and CometMQ searches 10 min further.
         """
         unique = "true" if is_id else None
-        header = QueryMessageRequest(topic, key, count_max, begin_ms, end_ms, unique)
+        header = QueryMessageRequest(topic, key, max_count, begin_ms, end_ms, unique)
         asked = self._ask(address, RequestCode.QUERY_MESSAGE, header)
         answer = await unless((ResponseCode.QUERY_NOT_FOUND,), asked)
         if answer is None:

@@ -26,7 +26,7 @@ from cometmq.client.consumer.rebalance import BrokerAssignment, Rebalance
 from cometmq.client.consumer.send_back import SendBack
 from cometmq.client.consumer.start_offset import StartOffset
 from cometmq.client.periodic import repeat
-from cometmq.client.settings import ConsumerSettings, PushSettings
+from cometmq.client.settings import ConsumerSettings, PushConsumerSettings
 from cometmq.client.user_calls import must_end_task
 from cometmq.codec.bodies.heartbeat import (
     BROADCASTING,
@@ -117,7 +117,7 @@ class GroupMember:
             self.subscribe(Subscription(retries))
 
     def share_by_broker(
-        self, settings: PushSettings, back: SendBack, deliver: DeliverPopped
+        self, settings: PushConsumerSettings, back: SendBack, deliver: DeliverPopped
     ) -> None:
         """Let brokers assign the queues and decide which of them are popped; call this before `start`.
 

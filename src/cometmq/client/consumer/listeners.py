@@ -36,7 +36,7 @@ BATCH_COUNT = 32  # The number of messages that a pull returns (pullBatchSize).
 
 
 class OrderlyStatus(Enum):
-    """The further results of an orderly listener with `PushSettings.commit_by_listener` (ConsumeOrderlyStatus).
+    """The further results of an orderly listener with `PushConsumerSettings.commit_by_listener` (ConsumeOrderlyStatus).
 
     Attributes:
         COMMIT: The messages of this call, and the earlier ones of the queue since the last commit, are consumed.
@@ -139,7 +139,7 @@ BatchListener: TypeAlias = Callable[[list[StoredMessage]], Said | Awaitable[Said
 
 
 def first_key(message: StoredMessage) -> str:
-    """Return the first key of a message, or its id if it has none; for use as `PushSettings.order_key`."""
+    """Return the first key of a message, or its id if it has none; for use as `PushConsumerSettings.order_key`."""
     return next(iter(message.keys), message.message_id)
 
 

@@ -220,7 +220,7 @@ class AsyncEncodedProducer(AsyncGroupClient):
                 await self._address(half),
                 half.topic,
                 half.message_id,
-                count_max=_FOUND_MAX,
+                max_count=_FOUND_MAX,
                 is_id=True,
             )
             return found is not None and _has_committed(found.records, half.message_id)

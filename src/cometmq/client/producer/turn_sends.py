@@ -143,8 +143,8 @@ class TurnSends:
         head = self.encoder.pipelined_head(
             waiting[start][0].topic, of.front, broker_name, born_ms
         )
-        count_max, size_max = sender.room
-        limits = count_max, self.encoder.plain_size_max, size_max
+        max_count, size_max = sender.room
+        limits = max_count, self.encoder.plain_size_max, size_max
         count = channel.send_pipelined(sends, waiting, start, head, limits, began + of.seconds)
         if count:
             sender.turn.went_to(of.full, index + count - 1)

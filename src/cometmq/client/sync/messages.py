@@ -21,7 +21,7 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
         topic: str,
         key: str,
         *,
-        count_max: int = 64,
+        max_count: int = 64,
         begin_ms: int = 0,
         end_ms: int | None = None,
     ) -> list[StoredMessage]:
@@ -30,7 +30,7 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
         Args:
             topic: Topic of the messages.
             key: A key that the producer set.
-            count_max: Maximum number of messages; a broker returns at most 64 (`maxMsgsNumBatch`).
+            max_count: Maximum number of messages; a broker returns at most 64 (`maxMsgsNumBatch`).
             begin_ms: Only messages stored at or after this time, ms since 1970.
             end_ms: Only messages stored at or before this time, ms since 1970; None: no limit.
 
@@ -41,7 +41,7 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
             self._client.by_key,
             topic,
             key,
-            count_max=count_max,
+            max_count=max_count,
             begin_ms=begin_ms,
             end_ms=end_ms,
         )
@@ -83,21 +83,21 @@ class MessageAdmin(BlockingNoun[AsyncMessageAdmin]):
         return self._portal.call(self._client.at_offset, topic, offset, queue_id=queue_id)
 
     def since(
-        self, topic: str, time_ms: int, *, count_max: int, queue_id: int | None = None
+        self, topic: str, time_ms: int, *, max_count: int, queue_id: int | None = None
     ) -> list[StoredMessage]:
         """Return the first messages of a topic that were stored at or after a time, the oldest first.
 
         Args:
             topic: Topic of the messages.
             time_ms: The time, ms since 1970.
-            count_max: Maximum number of messages.
+            max_count: Maximum number of messages.
             queue_id: Only from queues with this id; None: from all.
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
         """
         return self._portal.call(
-            self._client.since, topic, time_ms, count_max=count_max, queue_id=queue_id
+            self._client.since, topic, time_ms, max_count=max_count, queue_id=queue_id
         )
 
     def deleted(self, messages: Sequence[StoredMessage]) -> set[str]:

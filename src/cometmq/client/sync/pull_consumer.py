@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions
 from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
 from cometmq.client.results import PullResult, RawPull
-from cometmq.client.settings import ConsumerSettings
+from cometmq.client.settings import PullConsumerSettings
 from cometmq.client.sync.client import BlockingGroupClient
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
@@ -35,7 +35,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         *,
         group: str = "PYTHON_PULL_CONSUMER",
         subscriptions: Subscriptions | None = None,
-        settings: ConsumerSettings | None = None,
+        settings: PullConsumerSettings | None = None,
     ) -> None:
         super().__init__(
             AsyncPullConsumer(

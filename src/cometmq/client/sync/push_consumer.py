@@ -4,7 +4,7 @@ from cometmq.client.consumer.counts import TopicCounts
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions
 from cometmq.client.consumer.listeners import BatchListener, Listener
 from cometmq.client.consumer.push.push_consumer import AsyncPushConsumer
-from cometmq.client.settings import PushSettings
+from cometmq.client.settings import PushConsumerSettings
 from cometmq.client.sync.client import BlockingGroupClient
 from cometmq.codec.bodies.running import ConsumeRates
 
@@ -20,9 +20,9 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Its consumer group; all members must have the same subscriptions.
         listener: `def` function (run in threads) or `async def` function of one message. Result None or True: consumed;
-            False or an exception: retried later, within `PushSettings.retries_max`, or with `DeadLetter` made a dead
+            False or an exception: retried later, within `PushConsumerSettings.retries_max`, or with `DeadLetter` made a dead
             letter; with broadcasting neither. Other results than an `OrderlyStatus` stop the consumption.
-        batch_listener: Instead of `listener`: takes a list of up to `PushSettings.batch_count` messages; one result for
+        batch_listener: Instead of `listener`: takes a list of up to `PushConsumerSettings.batch_count` messages; one result for
             all.
         subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.
         settings: Times, sizes, start of a new group, retries, order, broadcasting.
@@ -42,7 +42,7 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         listener: Listener | None = None,
         batch_listener: BatchListener | None = None,
         subscriptions: Subscriptions | None = None,
-        settings: PushSettings | None = None,
+        settings: PushConsumerSettings | None = None,
     ) -> None:
         super().__init__(
             AsyncPushConsumer(

@@ -6,7 +6,7 @@ from cometmq.client.consumer.filters import ALL, Filter
 from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
 from cometmq.client.consumer.pull.read_from import ReadFrom
 from cometmq.client.results import IndexedMessages, RawPull, TopicQueues
-from cometmq.client.settings import ConsumerSettings
+from cometmq.client.settings import PullConsumerSettings
 from cometmq.client.sync.client import BlockingGroupClient
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.model.errors import CometError, TopicNotFound
@@ -36,7 +36,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         nameservers: str | None = None,
         *,
         group: str = "PYTHON_QUEUE_READER",
-        settings: ConsumerSettings | None = None,
+        settings: PullConsumerSettings | None = None,
     ) -> None:
         super().__init__(AsyncQueueReader(nameservers, group=group, settings=settings))
 

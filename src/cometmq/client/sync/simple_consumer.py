@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions
 from cometmq.client.consumer.pop.simple_consumer import AsyncSimpleConsumer
-from cometmq.client.settings import SimpleSettings
+from cometmq.client.settings import SimpleConsumerSettings
 from cometmq.client.sync.client import BlockingGroupClient
 from cometmq.model.message import StoredMessage
 
@@ -32,7 +32,7 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
         *,
         group: str,
         subscriptions: Subscriptions | None = None,
-        settings: SimpleSettings | None = None,
+        settings: SimpleConsumerSettings | None = None,
     ) -> None:
         super().__init__(
             AsyncSimpleConsumer(

@@ -81,19 +81,19 @@ class TopicAdmin(BlockingNoun[AsyncTopicAdmin]):
         """
         return self._portal.call(self._client.group_names, topic)
 
-    def groups(self, topic: str, *, count_max: int | None = None) -> list[GroupState]:
+    def groups(self, topic: str, *, max_count: int | None = None) -> list[GroupState]:
         """Return the groups with offsets in a topic or members subscribed to it, each with the topic's queues only, sorted.
 
         A group that cannot be queried, for example because the user may not read it, has the reason in `unread`.
 
         Args:
             topic: Name of the topic.
-            count_max: Maximum number of groups, the first by name; None: all.
+            max_count: Maximum number of groups, the first by name; None: all.
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
         """
-        return self._portal.call(self._client.groups, topic, count_max=count_max)
+        return self._portal.call(self._client.groups, topic, max_count=max_count)
 
     def create(
         self,

@@ -132,7 +132,7 @@ async def _topics(request: PageRequest) -> list[str]:
 
 async def _by_key(request: PageRequest, topic: str) -> list[MessageRow]:
     key = needed(request.fields, "key", "key")
-    found = await request.admin.messages.by_key(topic, key, count_max=_KEY_ROWS_MAX)
+    found = await request.admin.messages.by_key(topic, key, max_count=_KEY_ROWS_MAX)
     return await _rows(request, found[::-1])
 
 

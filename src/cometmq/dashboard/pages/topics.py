@@ -181,7 +181,7 @@ async def show_topic(request: PageRequest) -> Response:
 async def _groups(request: PageRequest, topic: str) -> list[GroupState] | str:
     """Return the state of up to 50 groups that consume the topic, in that topic, or the reason why they are unknown."""
     try:
-        there = await request.admin.topics.groups(topic, count_max=_GROUPS_MAX)
+        there = await request.admin.topics.groups(topic, max_count=_GROUPS_MAX)
     except CometError as error:
         return str(error)
     return sorted(there, key=lambda each: (-each.lag.known, each.name))

@@ -10,7 +10,7 @@ from functools import partial
 from time import sleep
 from typing import TypeVar
 
-from cometmq import ALL, ConsumerSettings, Filter
+from cometmq import ALL, Filter, PullConsumerSettings
 from cometmq.admin import MissingBroker
 from cometmq.connect import IndexedMessages, QueueReader, RawPull, ReadFrom, TopicQueues
 from cometmq.model.errors import (
@@ -87,7 +87,7 @@ class SourceCluster:
         self._reader = QueueReader(
             ";".join(settings.name_servers),
             group=settings.group,
-            settings=ConsumerSettings(
+            settings=PullConsumerSettings(
                 namespace=settings.namespace, credentials=settings.credentials, tls=settings.tls
             ),
         )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from cometmq.client.api.members import MemberApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.periodic import repeat
-from cometmq.client.settings import PushSettings
+from cometmq.client.settings import PushConsumerSettings
 from cometmq.codec.bodies.lock import LockRequest
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
@@ -27,7 +27,7 @@ class HeldQueues:
         self,
         instance: ClientInstance,
         group: str,
-        settings: PushSettings,
+        settings: PushConsumerSettings,
         *,
         lost: Callable[[list[MessageQueue]], None],
     ) -> None:

@@ -15,7 +15,7 @@ from cometmq.client.consumer.listeners import ListenerVerdict
 from cometmq.client.consumer.pop.pops import Popper
 from cometmq.client.consumer.send_back import RETRIES_DEFAULT, SendBack
 from cometmq.client.outages import Outages
-from cometmq.client.settings import ConsumeFrom, PushSettings
+from cometmq.client.settings import ConsumeFrom, PushConsumerSettings
 from cometmq.codec.headers.pop import FROM_MAX, FROM_MIN
 from cometmq.model.clock import Clock
 from cometmq.model.delay_levels import DEAD_LETTER
@@ -51,7 +51,7 @@ class PopContext:
 
     popper: Popper
     back: SendBack
-    settings: PushSettings
+    settings: PushConsumerSettings
     gate: asyncio.Event
     counts: Counts
     clock: Clock

@@ -18,7 +18,7 @@ from cometmq.client.consumer.filters import ALL, Filter, Subscriptions, each_of,
 from cometmq.client.consumer.pop.pops import Popper, receipt_of
 from cometmq.client.consumer.send_back import SendBack
 from cometmq.client.lifecycle import AsyncGroupClient
-from cometmq.client.settings import ConsumeFrom, SimpleSettings
+from cometmq.client.settings import ConsumeFrom, SimpleConsumerSettings
 from cometmq.codec.bodies.heartbeat import ConsumerPart
 from cometmq.codec.headers.pop import FROM_MAX, FROM_MIN
 from cometmq.codec.receipt import NORMAL
@@ -65,10 +65,10 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         *,
         group: str,
         subscriptions: Subscriptions | None = None,
-        settings: SimpleSettings | None = None,
+        settings: SimpleConsumerSettings | None = None,
         instance: ClientInstance | None = None,
     ) -> None:
-        self._settings = settings or SimpleSettings()
+        self._settings = settings or SimpleConsumerSettings()
         super().__init__(nameservers, self._settings, instance, group)
         group = self._group
         self._popper = Popper(
@@ -288,7 +288,10 @@ class _SimpleMember:
     """The membership of a simple consumer in its group; `subscriptions` may change later."""
 
     def __init__(
-        self, group: str, subscriptions: Mapping[str, Subscription], settings: SimpleSettings
+        self,
+        group: str,
+        subscriptions: Mapping[str, Subscription],
+        settings: SimpleConsumerSettings,
     ) -> None:
         self.group = group
         self._subscriptions = subscriptions

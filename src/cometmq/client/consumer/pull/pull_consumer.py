@@ -28,7 +28,7 @@ from cometmq.client.consumer.pull.pulls import Puller, PullTerms
 from cometmq.client.consumer.pull.received import RecordUnpacker
 from cometmq.client.lifecycle import AsyncGroupClient
 from cometmq.client.results import PullResult, RawPull
-from cometmq.client.settings import ConsumerSettings
+from cometmq.client.settings import PullConsumerSettings
 from cometmq.codec.record import Record
 from cometmq.model.errors import ClientError, SubscriptionError
 from cometmq.model.message import StoredMessage
@@ -116,10 +116,10 @@ class AsyncPullConsumer(AsyncGroupClient):
         *,
         group: str = "PYTHON_PULL_CONSUMER",
         subscriptions: Subscriptions | None = None,
-        settings: ConsumerSettings | None = None,
+        settings: PullConsumerSettings | None = None,
         instance: ClientInstance | None = None,
     ) -> None:
-        self._settings = settings or ConsumerSettings()
+        self._settings = settings or PullConsumerSettings()
         super().__init__(nameservers, self._settings, instance, group)
         group = self._group
         self._puller = Puller(self._instance, group)

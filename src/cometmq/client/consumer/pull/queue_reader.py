@@ -28,7 +28,7 @@ from cometmq.client.consumer.pull.range_reader import RangeReader, members_of
 from cometmq.client.consumer.pull.read_from import ReadFrom
 from cometmq.client.lifecycle import AsyncGroupClient
 from cometmq.client.results import IndexedMessages, RawPull, TopicQueues
-from cometmq.client.settings import ConsumerSettings
+from cometmq.client.settings import PullConsumerSettings
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.codec.record import decode_records
 from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
@@ -67,10 +67,10 @@ class AsyncQueueReader(AsyncGroupClient):
         nameservers: str | None = None,
         *,
         group: str = "PYTHON_QUEUE_READER",
-        settings: ConsumerSettings | None = None,
+        settings: PullConsumerSettings | None = None,
         instance: ClientInstance | None = None,
     ) -> None:
-        super().__init__(nameservers, settings or ConsumerSettings(), instance, group)
+        super().__init__(nameservers, settings or PullConsumerSettings(), instance, group)
         self._puller = Puller(self._instance, self._group)
         self._offsets = OffsetApi(self._instance)
         self._messages = MessageApi(self._instance)
@@ -208,7 +208,7 @@ class AsyncQueueReader(AsyncGroupClient):
         names = sorted({queue.broker_name for queue in route.read_queues})
         answers = await side_by_side(
             lambda name: self._messages.find(
-                self._instance.address(name), full, key, count_max=INDEXED_MAX, is_id=is_id
+                self._instance.address(name), full, key, max_count=INDEXED_MAX, is_id=is_id
             ),
             names,
         )

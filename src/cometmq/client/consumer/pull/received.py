@@ -148,7 +148,7 @@ class RecordUnpacker:
     Attributes:
         queue: Queue of the records.
         body_size_max: Maximum length of a body after decompression, bytes.
-        count_max: Number of messages that were requested.
+        max_count: Number of messages that were requested.
         namespace: Namespace to remove from the topic.
         on_unreadable: Called in any thread with a record whose body or properties cannot be decoded, and the error;
             the record is then left out. None: the error is raised.
@@ -156,7 +156,7 @@ class RecordUnpacker:
 
     queue: MessageQueue
     body_size_max: int
-    count_max: int
+    max_count: int
     namespace: Namespace = NO_NAMESPACE
     on_unreadable: Callable[[Record, CodecError], None] | None = None
 
@@ -168,12 +168,12 @@ class RecordUnpacker:
         """
         messages: list[StoredMessage] = []
         position = self._go_on(body, 0, messages, UnpackedRoom(GROWTH_AT_ONCE))
-        if position < len(body) and len(messages) < self.count_max:
+        if position < len(body) and len(messages) < self.max_count:
             room = UnpackedRoom(max(GROWTH_MAX, self.body_size_max))
             position = await asyncio.to_thread(self._go_on, body, position, messages, room)
-        if len(messages) > self.count_max:
-            rest = messages[self.count_max].queue_offset
-            del messages[self.count_max :]
+        if len(messages) > self.max_count:
+            rest = messages[self.max_count].queue_offset
+            del messages[self.max_count :]
             return PulledMessages(messages, rest)
         if position < len(body):
             return PulledMessages(messages, decode_record(body, position).queue_offset)
@@ -182,8 +182,8 @@ class RecordUnpacker:
     def _go_on(
         self, body: bytes, position: int, messages: list[StoredMessage], room: UnpackedRoom
     ) -> int:
-        """Append messages until body or room is exhausted or `count_max` is reached; return the next position."""
-        queue, count_max = self.queue, self.count_max
+        """Append messages until body or room is exhausted or `max_count` is reached; return the next position."""
+        queue, max_count = self.queue, self.max_count
         # In a retry topic each message may come from a different topic.
         are_plain = self.namespace is NO_NAMESPACE and not is_retry_topic(queue.topic)
         topic, end = queue.topic.encode(), len(body)
@@ -195,7 +195,7 @@ class RecordUnpacker:
             ):  # In parts, because there may be many more records than were requested.
                 part = body[position : position + _PART_SIZE]
                 position += plain_messages(part, 0, queue, topic, PulledMessage, messages)
-            if position == end or len(messages) >= count_max:
+            if position == end or len(messages) >= max_count:
                 return position
             record = decode_record(body, position)
             try:

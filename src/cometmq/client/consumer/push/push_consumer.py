@@ -42,7 +42,7 @@ from cometmq.client.consumer.push.concurrent import (
 from cometmq.client.consumer.send_back import SendBack
 from cometmq.client.lifecycle import AsyncGroupClient, ClientState
 from cometmq.client.periodic import repeat
-from cometmq.client.settings import PushSettings
+from cometmq.client.settings import PushConsumerSettings
 from cometmq.client.stop_signals import stop_signals
 from cometmq.client.tracing.interceptors import Interceptor, intercepted_call, make_interceptors
 from cometmq.codec.bodies.running import ConsumeRates, DirectOutcome, DirectResult
@@ -73,9 +73,9 @@ class AsyncPushConsumer(AsyncGroupClient):
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Its consumer group; all members must have the same subscriptions.
         listener: `def` function (run in threads) or `async def` function of one message. Result None or True: consumed;
-            False or an exception: retried later, within `PushSettings.retries_max`, or with `DeadLetter` made a dead
+            False or an exception: retried later, within `PushConsumerSettings.retries_max`, or with `DeadLetter` made a dead
             letter; with broadcasting neither. Other results than an `OrderlyStatus` stop the consumption.
-        batch_listener: Instead of `listener`: takes a list of up to `PushSettings.batch_count` messages; one result for
+        batch_listener: Instead of `listener`: takes a list of up to `PushConsumerSettings.batch_count` messages; one result for
             all.
         subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.
         settings: Times, sizes, start of a new group, retries, order, broadcasting.
@@ -96,10 +96,10 @@ class AsyncPushConsumer(AsyncGroupClient):
         listener: Listener | None = None,
         batch_listener: BatchListener | None = None,
         subscriptions: Subscriptions | None = None,
-        settings: PushSettings | None = None,
+        settings: PushConsumerSettings | None = None,
         instance: ClientInstance | None = None,
     ) -> None:
-        self._settings = settings or PushSettings()
+        self._settings = settings or PushConsumerSettings()
         self._call = listener_call(listener, batch_listener, self._settings.batch_count)
         super().__init__(nameservers, self._settings, instance, group)
         self._member = GroupMember(
