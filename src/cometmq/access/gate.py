@@ -372,7 +372,7 @@ def _is_signed(secret: bytes, fields: dict[str, str], body: bytes) -> bool:
         content = signed_content(fields, body, without=UNIQUE_KEY_QUERY)
         return hmac.compare_digest(given, signature(secret, content))
     except (CodecError, AttributeError, UnicodeEncodeError):
-        return False  # A field is no string, which signers never send.
+        return False  # A field is no text, number or boolean.
 
 
 def _said(access: Access) -> str:

@@ -12,6 +12,7 @@ from cometmq.codec.bodies.heartbeat import (
 )
 from cometmq.codec.bodies.lock import decode_lock_request
 from cometmq.codec.bodies.topic_config import decode_topic_configs
+from cometmq.codec.fields import text_of
 from cometmq.model.rights import Access, Action, Resource, topic_access
 from cometmq.net.requests import Finder, said
 
@@ -110,7 +111,7 @@ def topic_list(field: str, *actions: Action) -> Finder:
     wanted = frozenset(actions)
 
     def find(fields: Mapping[str, str], _body: bytes) -> Iterator[Access]:
-        names = fields.get(field, "").split(";")
+        names = text_of(fields.get(field, "")).split(";")
         yield from (topic_access(name, wanted) for name in names if name)
 
     return Finder(said("topics", f"`{field}`", actions), find, wanted)

@@ -57,7 +57,7 @@ def decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
                     f"{header.__name__}: the field {name} is missing; send it"
                 )
             read.append(default)
-        elif reader is _read_str and text.__class__ is str:
+        elif reader is text_of and text.__class__ is str:
             read.append(text)  # Almost every field.
         else:
             try:
@@ -140,13 +140,16 @@ def _write_bool(value: object) -> str:
     return "true" if value else "false"
 
 
-def _read_str(text: Any) -> str:
-    return text if isinstance(text, str) else str(text)
+def text_of(value: object) -> str:
+    """Return a field as text: some C++ clients write numbers and booleans without quotes, and sign their texts."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value)
 
 
 _KINDS: dict[type, str] = {str: "s", int: "i", bool: "b"}
 _CODINGS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], str]]] = {
-    str: (_read_str, str),
+    str: (text_of, str),
     int: (_read_int, str),
     bool: (_read_bool, _write_bool),
 }

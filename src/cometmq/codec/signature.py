@@ -12,6 +12,7 @@ from hashlib import sha1
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from cometmq.codec.fields import text_of
 from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import CodecError
 
@@ -59,20 +60,15 @@ def signed_content(
         try:
             return "".join(values).encode() + body
         except TypeError:
-            return "".join(map(_as_text, values)).encode() + body
+            return "".join(map(_signed_text, values)).encode() + body
     except (TypeError, UnicodeEncodeError) as error:
         raise CodecError("a field of the header is not text and cannot be signed") from error
 
 
-def _as_text(value: object) -> str:
-    """Return a field as text: C++ clients write some numbers without quotes, but sign their texts."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, str):
-        return value
-    raise TypeError
+def _signed_text(value: object) -> str:
+    if not isinstance(value, str | int):
+        raise TypeError
+    return text_of(value)
 
 
 @keep_short(

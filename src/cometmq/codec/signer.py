@@ -30,7 +30,7 @@ class Signer:
         return signature(self._secret, signed_content(fields, body)).decode()
 
     def signed(self, command: Command) -> Command:
-        """Return a request with access key, token (if any) and signature; raises CodecError if a field is no string."""
+        """Return a request with access key, token (if any) and signature; raises CodecError if a field is no text, number or boolean."""
         fields = {**command.fields, **self._own}
         fields[SIGNATURE] = self._signature(fields, command.body)
         return command._replace(fields=fields)

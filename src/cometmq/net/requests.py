@@ -9,6 +9,7 @@ codes that no gate checks mostly have no wrapper (docs/design/0044).
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
+from cometmq.codec.fields import text_of
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.kernel import KnownSigner, TurnReads
 from cometmq.model.codes import ResponseCode, request_name
@@ -510,7 +511,7 @@ def topic(field: str, *actions: Action, shows_messages: bool = False) -> Finder:
     wanted = frozenset(actions)
 
     def find(fields: Mapping[str, str], _body: bytes) -> tuple[Access, ...]:
-        name = fields.get(field)
+        name = _name_in(fields, field)
         if not name:
             return ()
         return (topic_access(name, wanted, shows_messages=shows_messages),)
@@ -518,12 +519,18 @@ def topic(field: str, *actions: Action, shows_messages: bool = False) -> Finder:
     return Finder(said("topic", f"`{field}`", actions), find, wanted)
 
 
+def _name_in(fields: Mapping[str, str], field: str) -> str:
+    """Return the name in a header field as its handler will read it, also one that is no text; "" without one."""
+    name = fields.get(field)
+    return "" if name is None else text_of(name)
+
+
 def group(field: str, *actions: Action) -> Finder:
     """Return a finder for the group that a header field names, if any."""
     wanted = frozenset(actions)
 
     def find(fields: Mapping[str, str], _body: bytes) -> tuple[Access, ...]:
-        name = fields.get(field)
+        name = _name_in(fields, field)
         return (Access(Resource.GROUP, name, wanted),) if name else ()
 
     return Finder(said("group", f"`{field}`", actions), find, wanted)

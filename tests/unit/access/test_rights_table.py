@@ -233,3 +233,23 @@ def test_the_unique_key_query_of_old_clients_is_added_behind_the_signature():
     assert passes(rule, old, users)
     new = signed(command._replace(fields={**command.fields, "_UNIQUE_KEY_QUERY": "true"}))
     assert passes(rule, new, users)
+
+
+@pytest.mark.parametrize(("rule", "kinds", "form"), ROWS)
+def test_a_name_without_quotes_needs_the_same_right_as_its_text(rule, kinds, form):
+    """Some C++ clients write numbers so: who checks a request reads it as its handler does."""
+    named = [name for name, kind in kinds.items() if kind in {"topic", "group"}]
+    given = request(rule, kinds, form)
+    for value, text in ((0, "0"), (1001, "1001"), (False, "false"), (True, "true")):
+        plain = given._replace(fields={**given.fields, **dict.fromkeys(named, value)})
+        quoted = given._replace(fields={**given.fields, **dict.fromkeys(named, text)})
+        touched = [list(rule.accesses(each.fields, each.body)) for each in (plain, quoted)]
+        assert touched[0] == touched[1]
+        denied = account(
+            default_topic=PERMISSIONS["PUB|SUB"],
+            default_group=PERMISSIONS["PUB|SUB"],
+            topics={text: PERMISSIONS["DENY"]},
+            groups={text: PERMISSIONS["DENY"]},
+        )
+        for users in (Users(denied), Users(account(is_super=True))):
+            assert passes(rule, signed(plain), users) is passes(rule, signed(quoted), users)
