@@ -5,7 +5,6 @@ or code in this process (embedded). With SYNC_FLUSH or replicas, most sends of o
 Sends of the fast path (send.fast_path) come here only after they could not be stored.
 """
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -17,7 +16,7 @@ from cometmq.codec.message_id import UniqueIds
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CodecError, RequestError, StoreError
 from cometmq.steps.runner import StepsRun
-from cometmq.steps.steps import Steps
+from cometmq.steps.steps import Steps, confirmed
 from cometmq.store.appender import Put, PutResult
 from cometmq.store.positions import Durability
 
@@ -209,27 +208,34 @@ class Sends:
         self, admitted: AdmittedSend, send: Any, results: list[PutResult], caller: SendCaller
     ) -> None:
         """Notify the caller of a send stored apart, after its new topic is kept and, if wanted, confirmation, or their failure."""
+        end = _end_of(results)
+        if admitted.saving is not None:
 
-        def known(_: object, error: BaseException | None) -> None:
-            if error is not None:
-                self.refuse([send], error, caller)
-            elif admitted.is_flush_awaited and _end_of(results) > self._positions.confirmed:
-                self._wait(caller, [send], results)
-            else:
-                caller.stored([send], results, Durability.OK, has_waited=False)
+            def kept(durability: Durability | None, error: BaseException | None) -> None:
+                if durability is None:
+                    assert error is not None, "steps end with a result or an error"
+                    self.refuse([send], error, caller)
+                else:
+                    caller.stored([send], results, durability, has_waited=True)
 
-        if admitted.saving is None:
-            known(None, None)
+            StepsRun(self._world, self._topic_kept(admitted, end), kept).go_on()
+        elif admitted.is_flush_awaited and end > self._positions.confirmed:
+            self._wait(caller, [send], results)
         else:
-            StepsRun(self._world, self._topic_kept(admitted.saving), known).go_on()
+            caller.stored([send], results, Durability.OK, has_waited=False)
 
-    def _topic_kept(self, saving: "asyncio.Future[None]") -> Steps[None]:
-        """Wait until a new topic is on disk and nameservers know it; raise RequestError if it cannot be saved.
+    def _topic_kept(self, admitted: AdmittedSend, end: int) -> Steps[Durability]:
+        """Wait until a new topic is on disk, its message is confirmed, and nameservers know it; return the `Durability`.
 
         A producer with an answer must find the topic after a power failure, and a consumer that starts now must get its route.
+        Raises RequestError if the topic cannot be saved.
         """
-        yield from saved(saving)
+        yield from saved(admitted.saving)
+        durability = Durability.OK
+        if admitted.is_flush_awaited and end > self._positions.confirmed:
+            durability = yield from confirmed(end)
         yield from self._topics_known()
+        return durability
 
 
 def too_few_replicas(reason: str) -> RequestError:
