@@ -96,7 +96,7 @@ def replay(system: Running, group: str, count: int, *options: str) -> Measured:
     run_loadgen("send", system.broker.address, topic=letters, secs=60, messages=count, **flags)
     began = time.monotonic()
     said = json.loads(
-        cometmq(system, "dlq", "replay", group, "--to", target, "--json", *options)
+        cometmq(system, "dlq", "replay", group, "--to-topic", target, "--json", *options)
     )
     seconds = time.monotonic() - began
     if said["sent"] != {target: count}:

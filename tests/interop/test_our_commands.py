@@ -90,11 +90,14 @@ def test_groups_and_their_offsets(names: str, group: str, producer: Producer) ->
 
 def test_topics_and_their_permissions(names: str, topic: str, producer: Producer) -> None:
     producer.send_many(messages(topic, bodies("m", 10)))
-    assert sum(each["messages"] for each in said(names, "topic", "queues", topic)) == 10
-    assert said(names, "topic", "stats", topic)["messages"] == 10
-    [perm] = said(names, "topic", "perm", topic, "--no-write")
-    assert (perm["read"], perm["write"]) == (True, False)
-    assert said(names, "topic", "perm", topic, "--write")[0]["write"] is True
+    shown = said(names, "topic", "show", topic)
+    assert sum(each["messages"] for each in shown["queues"]) == 10
+    assert shown["topic"]["messages"] == 10
+    command(names, "topic", "set", topic, "--no-write")
+    [settings] = said(names, "topic", "show", topic)["settings"]
+    assert (settings["read"], settings["write"]) == (True, False)
+    command(names, "topic", "set", topic, "--write")
+    assert said(names, "topic", "show", topic)["settings"][0]["write"] is True
 
 
 def test_dead_letters_go_back_once(

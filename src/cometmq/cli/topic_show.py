@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from cometmq.cli.asking import Choice, Clients, Result, Shown, chooses
@@ -87,7 +88,7 @@ class ReaderLine(NamedTuple):
         lag_unknown: Reasons why the lag may be larger.
         behind_s: Age of the topic's oldest message that is known not to be consumed, seconds; None without one.
         rate_per_s: Messages consumed per second, of all its topics, as brokers estimate it.
-        members: Number of its connected members.
+        members: Number of its connected members; None if they may not be read.
     """
 
     group: str
@@ -95,7 +96,7 @@ class ReaderLine(NamedTuple):
     lag_unknown: list[str]
     behind_s: int | None
     rate_per_s: float
-    members: int
+    members: int | None
 
 
 class ShownTopic(NamedTuple):
@@ -140,7 +141,7 @@ async def show(clients: Clients, choice: Choice, topic: TopicName) -> Shown:
         choice.of(queue_lines(held)),
         reader_lines(groups or [], clients.instance.clock.now_ms()),
     )
-    is_unread = print_errors(refused)
+    is_unread = print_errors(chain(refused, *(each.unread for each in groups or ())))
     return Shown(found, lambda: _print(found), held.absent, is_finding=is_unread)
 
 
@@ -209,7 +210,7 @@ def reader_lines(groups: "Sequence[GroupState]", now_ms: int) -> list[ReaderLine
             list(each.lag.unknown),
             behind_s(each, now_ms),
             round(each.rate, 3),
-            len(each.members),
+            None if each.unread else len(each.members),
         )
         for each in groups
     ]
