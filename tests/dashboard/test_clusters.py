@@ -67,6 +67,7 @@ def test_the_root_leads_to_the_first_cluster_and_its_login(two):
     stranger = Visitor(two)
     for path in ("/", "/topics", "/login", "/cluster/none/topics"):
         assert stranger.http.get(path).headers["location"] == f"{PLAIN}/"
+    assert stranger.http.get(GUARDED).headers["location"] == f"{GUARDED}/"
     assert stranger.http.get(f"{PLAIN}/").headers["location"] == f"{PLAIN}/login"
     said = stranger.http.get(f"{GUARDED}/topics?all=1")
     assert said.headers["location"] == f"{GUARDED}/login?next=%2Fcluster%2Fguarded.eu%2Ftopics%3Fall%3D1"  # fmt: skip

@@ -56,11 +56,16 @@ def new_app(contexts: Sequence[AppContext]) -> ASGIApp:
         Mount("/static", StaticFiles(directory=STATIC_DIR)),
     ]
     for context, cluster in zip(contexts, clusters, strict=True):
+        if len(clusters) > 1:
+            routes.append(_leads_to(context.link(""), context.link("/")))
         routes.append(Mount(context.link(""), cluster.pages()))
     if len(clusters) > 1:
-        first = contexts[0].link("/")
-        routes.append(Route("/{path:path}", lambda _request: RedirectResponse(first, 303)))
+        routes.append(_leads_to("/{path:path}", contexts[0].link("/")))
     return SecurityMiddleware(Starlette(routes=routes), contexts[0].settings.allowed_hosts)
+
+
+def _leads_to(path: str, target: str) -> Route:
+    return Route(path, lambda _request: RedirectResponse(target, 303))
 
 
 async def _alive(_request: Request) -> Response:
@@ -123,11 +128,12 @@ class Application:
         name, password = fields.get("name", "")[:200], fields.get("password", "")
         after = fields.get("next", "")
         address = request.client.host if request.client else "?"
+        whose = f"{self._context.cluster}/{name}"  # Another cluster may have another user of this name.
         now_ms = self._context.clock.now_ms()
-        if wait_ms := self._context.attempts.wait_ms(address, name, now_ms):
+        if wait_ms := self._context.attempts.wait_ms(address, whose, now_ms):
             text = f"Too many wrong passwords. Try again in {span(wait_ms / 1000 + 1)}."
             return self._login_page(after, problem=text, name=name, status=429)
-        self._context.attempts.failed(address, name, now_ms)
+        self._context.attempts.failed(address, whose, now_ms)
         try:
             token = await self._token_of(name, password)
         except SettingsError as error:
@@ -138,7 +144,7 @@ class Application:
             self._audit_login(name, address, "refused: the name or the password is wrong")
             text = "The name or the password is wrong."
             return self._login_page(after, problem=text, name=name, status=403)
-        self._context.attempts.succeeded(address, name)
+        self._context.attempts.succeeded(address, whose)
         self._audit_login(name, address, "done")
         answer = RedirectResponse(_own_path(after) or self._context.link("/"), 303)
         answer.set_cookie(

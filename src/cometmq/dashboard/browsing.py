@@ -16,7 +16,8 @@ from cometmq.dashboard.paging import TablePage, check_page, last_page
 ROWS = 20
 EXAMINED_MAX = 5_000  # By one search with a filter.
 _EXAMINED_AT_ONCE = 640
-_BYTES_MAX = 32 << 20
+_BYTES_MAX = 32 << 20  # By one read.
+_READS_MAX = 16  # By one search; 5,000 small messages take 12.
 _QUEUES_AT_ONCE = 4
 # If the offsets of a range are inside deleted files, a pull may return nothing; then its next offset is tried.
 _EMPTY_PULLS_MAX = 3
@@ -92,7 +93,7 @@ async def browse_slices(
     total = sum(each.end - each.begin for each in slices)
     last = last_page(total, ROWS)
     check_page(page, last)
-    rows, missing = await _read(puller, slices_of_page(slices, (page - 1) * ROWS, ROWS))
+    rows, missing, _ = await _read(puller, slices_of_page(slices, (page - 1) * ROWS, ROWS))
     return TablePage(_newest_first(rows), page, last, total, missing)
 
 
@@ -102,20 +103,28 @@ async def search(
     begin: int,
     is_wanted: Callable[[StoredMessage], bool],
 ) -> FoundPage:
-    """Examine messages of these ranges from number `begin` on, until about 20 are selected, or 5,000 were examined.
+    """Examine messages of these ranges from number `begin` on, until about 20 are selected, 5,000 examined or 512 MiB read.
 
     Raises CometError if a broker does not answer, or refuses.
     """
     total = sum(each.end - each.begin for each in slices)
     begin = end = min(begin, total)
     rows: list[MessageRow] = []
-    stop, count, missing = min(total, begin + EXAMINED_MAX), ROWS, 0
-    while len(rows) < ROWS and end < stop:
-        count = min(count, stop - end)
-        part, unread = await _read(puller, slices_of_page(slices, end, count), is_wanted)
+    stop, missing = min(total, begin + EXAMINED_MAX), 0
+    count, count_max = ROWS, _EXAMINED_AT_ONCE
+    for _ in range(_READS_MAX):
+        if len(rows) >= ROWS or end >= stop:
+            break
+        count = min(count, count_max, stop - end)
+        part, unread, is_cut = await _read(
+            puller, slices_of_page(slices, end, count), is_wanted
+        )
+        if is_cut and count > 1:
+            count = count_max = count // 2  # The same messages again, fewer at a time.
+            continue
         rows += part
         missing += unread
-        end, count = end + count, min(2 * count, _EXAMINED_AT_ONCE)
+        end, count = end + count, 2 * count
     return FoundPage(_newest_first(rows), begin, end, total, missing)
 
 
@@ -192,8 +201,11 @@ async def _read(
     puller: AsyncPullConsumer,
     slices: Sequence[QueueSlice],
     is_wanted: Callable[[StoredMessage], bool] | None = None,
-) -> tuple[list[MessageRow], int]:
-    """Read up to 32 MiB of bodies; return the rows of the wanted messages, and how many messages could not be read."""
+) -> tuple[list[MessageRow], int, bool]:
+    """Read up to 32 MiB of bodies; return the rows of the wanted messages, and how many messages were not read.
+
+    The last item is whether some were not read because of that limit, and not because they are gone.
+    """
     gate = asyncio.Semaphore(_QUEUES_AT_ONCE)
     left, missing = _BYTES_MAX, sum(each.end - each.begin for each in slices)
 
@@ -217,4 +229,4 @@ async def _read(
         return rows
 
     rows = [row for part in await asyncio.gather(*map(read, slices)) for row in part]
-    return rows, missing
+    return rows, missing, left <= 0 and missing > 0

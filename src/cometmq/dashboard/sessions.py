@@ -109,7 +109,7 @@ class Sessions:
         cluster: str = "",
         token: str | None = None,
     ) -> str:
-        """Begin a session and return its token, for the browser; beyond 50 of a user or 1,000 end those unused for longest."""
+        """Begin a session and return its token, for the browser; beyond 50 of a user of a cluster or 1,000 end those unused for longest."""
         token = token or secrets.token_urlsafe(32)
         self._by_hash[_hashed(token)] = Session(
             user,
@@ -122,7 +122,8 @@ class Sessions:
             now_ms,
             cluster=cluster,
         )
-        own = [key for key, each in self._by_hash.items() if each.user == user]
+        same = (user, cluster)
+        own = [key for key, each in self._by_hash.items() if (each.user, each.cluster) == same]
         for key in own[:-SESSIONS_OF_USER_MAX]:
             del self._by_hash[key]
         while len(self._by_hash) > SESSIONS_MAX:
