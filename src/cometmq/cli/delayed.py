@@ -25,7 +25,7 @@ class DelayLine(NamedTuple):
     Attributes:
         dueMs: Time when consumers may receive it, ms since 1970.
         level: Delay level; 0: it waits for a time.
-        recallHandle: Argument of `cometmq message recall`; None with a level.
+        recallHandle: The HANDLE of `cometmq message recall HANDLE`; None with a level.
     """
 
     dueMs: int  # noqa: N815 - as in `MessageLine`

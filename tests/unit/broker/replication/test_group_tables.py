@@ -85,7 +85,7 @@ class Member:
             self.parts.offsets,
             self.parts.locks,
         ):
-            await table.close()
+            await table.saver.close()
 
 
 @pytest.fixture
