@@ -22,6 +22,7 @@ from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.group import GroupConfig
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.on_loop import LoopWorld, Machines
+from cometmq.store.positions import Durability
 from tests.support.hand_clock import HandClock
 from tests.support.steps import run
 from tests.support.store_puts import make_put
@@ -190,6 +191,25 @@ async def test_a_topic_that_is_created_again_has_none_of_the_old_messages(
         assert not member.parts.offsets.has_any("billing", "orders")
         queue = member.store.queue("orders", 0)
         assert (queue.min_offset, queue.max_offset) == (0, 1)
+
+
+async def test_queues_are_kept_until_the_deletion_of_their_topic_is_confirmed(leader):
+    writer = await leader.lead()
+    topics = leader.parts.topics
+    for name in ("first", "second"):
+        await topics.put(TopicConfig(name, 1, 1))
+        leader.send(name, b"old")
+    topics.delete("first", end=leader.store.max_offset)
+    logging = writer._logged()
+    waited = next(logging)
+    deletion = topics.delete("second", end=leader.store.max_offset)
+    assert waited.end_offset < writer._end
+    logging.send(Durability.OK)
+    list(logging)
+    assert not leader.store.queues_of("first")
+    assert leader.store.queues_of("second"), "this deletion is not confirmed yet"
+    await deletion
+    assert not leader.store.queues_of("second")
 
 
 async def test_a_member_drops_what_was_never_committed(leader, follower):

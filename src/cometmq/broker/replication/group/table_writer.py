@@ -176,13 +176,15 @@ class TableLogWriter:
             self._append_changes()
         except CometError as error:
             raise _not_logged(f"could not be written to the log: {error}") from None
+        deleted = dict(self._deleted)  # Later deletions are not confirmed by this wait.
         durability = yield from confirmed(self._end)
         if durability is not Durability.OK:
             raise _not_logged(f"was {durability.value}")
-        for name, end in list(self._deleted.items()):
-            delete_queues(self._parts.store, name, end)
-            self._deleted.pop(name, None)
-            yield from turn_end()
+        for name, end in deleted.items():
+            if self._deleted.get(name) == end:  # It was not handled during another wait.
+                delete_queues(self._parts.store, name, end)
+                del self._deleted[name]
+                yield from turn_end()
 
     # --- each second
 
