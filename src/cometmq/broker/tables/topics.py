@@ -275,9 +275,11 @@ class Topics:
         return asyncio.gather(noted, self._changed(name))
 
     def _check_gone(self, name: str, known: TopicConfig | None) -> None:
-        """Raise RequestError while the old queues of a topic are not deleted yet; a new topic must not inherit them."""
-        saving = self._unsaved.get(name) if self.is_logged and known is None else None
-        if saving is not None and not saving.done():
+        """Raise RequestError while the old queues of a topic are not deleted yet; a new topic must not inherit them.
+
+        If the save of the deletion has failed, it is requested again.
+        """
+        if self.is_logged and known is None and self.saving_of(name) is not None:
             raise RequestError(
                 ResponseCode.SERVICE_NOT_AVAILABLE,
                 f"topic {name} is being deleted, and cannot be created before; try again",

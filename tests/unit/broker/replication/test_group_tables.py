@@ -212,6 +212,25 @@ async def test_queues_are_kept_until_the_deletion_of_their_topic_is_confirmed(le
     assert not leader.store.queues_of("second")
 
 
+async def test_a_topic_whose_deletion_could_not_be_saved_is_not_created_over_its_old_queues(
+    leader,
+):
+    await leader.lead()
+    topics = leader.parts.topics
+    await topics.put(TopicConfig("orders", 1, 1))
+    leader.send("orders", b"old")
+    side = leader.store.replica_side
+    side.begin_copying()
+    with pytest.raises(RequestError, match="could not be written to the log"):
+        await topics.delete("orders", end=leader.store.max_offset)
+    side.end_copying()
+    with pytest.raises(RequestError, match="is being deleted"):
+        topics.put(TopicConfig("orders", 3, 3))
+    await topics.saving_of("orders")
+    assert not leader.store.queues_of("orders")
+    await topics.put(TopicConfig("orders", 3, 3))
+
+
 async def test_a_member_drops_what_was_never_committed(leader, follower):
     await leader.lead()
     await leader.parts.topics.put(TopicConfig("orders", 4, 4))
