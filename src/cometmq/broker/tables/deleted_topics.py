@@ -61,9 +61,7 @@ class DeletedTopics:
         remembered, the oldest is forgotten.
         """
         known = self._topics.pop(name, None)
-        self._topics[name] = DeletedTopic(max(end, known.end if known else 0), now_ms)
-        if len(self._topics) > DELETED_MAX:
-            del self._topics[next(iter(self._topics))]
+        self._add(name, DeletedTopic(max(end, known.end if known else 0), now_ms))
         for noted in self.on_note:
             noted(name)
         return self.saver.save_soon()
@@ -77,12 +75,17 @@ class DeletedTopics:
         return list(self._topics)
 
     def put(self, name: str, deletion: DeletedTopic | None) -> None:
-        """Remember exactly this deletion of a name, or None, as the leader of the group does."""
+        """Remember exactly this deletion of a name, or None, as the leader of the group does; too many: as `note`."""
         known = self._topics.pop(name, None)
         if deletion is not None:
-            self._topics[name] = deletion
+            self._add(name, deletion)
         if known != deletion:
             self.saver.save_soon()
+
+    def _add(self, name: str, deletion: DeletedTopic) -> None:
+        self._topics[name] = deletion
+        while len(self._topics) > DELETED_MAX:
+            del self._topics[next(iter(self._topics))]
 
     def covers(self, name: str, physical_offset: int) -> bool:
         """Return whether a record of a topic or group was stored before a remembered deletion of that name."""

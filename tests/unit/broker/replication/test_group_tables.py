@@ -9,6 +9,7 @@ import pytest
 from cometmq.broker.replication.group.logged_tables import logged_tables
 from cometmq.broker.replication.group.table_reader import TableLogReader
 from cometmq.broker.replication.group.table_writer import TableLogWriter
+from cometmq.broker.tables import deleted_topics
 from cometmq.codec.bodies.table_changes import (
     BEGIN_TAG,
     CHANGE_TAG,
@@ -229,6 +230,23 @@ async def test_a_topic_whose_deletion_could_not_be_saved_is_not_created_over_its
     await topics.saving_of("orders")
     assert not leader.store.queues_of("orders")
     await topics.put(TopicConfig("orders", 3, 3))
+
+
+async def test_a_follower_remembers_no_more_deletions_than_a_leader(
+    leader, follower, monkeypatch
+):
+    await leader.lead()
+    noted, copied = leader.parts.topics, follower.parts.topics.deleted
+    for number in range(5):
+        noted.note_deleted_group(f"group{number}", leader.store.max_offset)
+        await leader.second()
+    await follower.follow(leader)
+    assert len(copied) == 5
+    monkeypatch.setattr(deleted_topics, "DELETED_MAX", 2)
+    noted.note_deleted_group("last", leader.store.max_offset)
+    await leader.second()
+    await follower.follow(leader)
+    assert copied.names() == noted.deleted.names() == ["@group4", "@last"]
 
 
 async def test_a_member_drops_what_was_never_committed(leader, follower):
