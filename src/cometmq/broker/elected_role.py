@@ -57,7 +57,11 @@ class ElectedMaster(MasterRole):
         self._group = group
         self._reader = reader
         self._writer = TableLogWriter(
-            ground.parts, reader.tables, snapshot=reader.snapshot, run=self._machines.run
+            ground.parts,
+            reader.tables,
+            snapshot=reader.snapshot,
+            run=self._machines.run,
+            leads=partial(group.running.serves_in, term),
         )
 
     async def begin(self) -> None:
@@ -109,7 +113,7 @@ class ElectedMaster(MasterRole):
         return [of_term(part, self._leads) for part in super()._role_answers(answers)]
 
     def _leads(self, term: str) -> bool:
-        return term == str(self.term) and self._group.running.is_serving
+        return term == str(self.term) and self._group.running.serves_in(self.term)
 
     def _make_fence(self) -> Fence | None:
         """Return None: the lease decides who may accept messages, not a nameserver."""

@@ -39,12 +39,17 @@ class Member:
         self.store = parts.store
         self.reader = TableLogReader(parts.store, logged_tables(parts))
         self.writer: TableLogWriter | None = None
+        self.leads = True
 
     async def lead(self) -> TableLogWriter:
         await run(self.reader.catch_up())
         machines = Machines(LoopWorld(store=self.store), "test")
         self.writer = TableLogWriter(
-            self.parts, self.reader.tables, snapshot=self.reader.snapshot, run=machines.run
+            self.parts,
+            self.reader.tables,
+            snapshot=self.reader.snapshot,
+            run=machines.run,
+            leads=lambda: self.leads,
         )
         self.writer.begin()
         return self.writer
@@ -222,7 +227,7 @@ async def test_a_topic_whose_deletion_could_not_be_saved_is_not_created_over_its
     leader.send("orders", b"old")
     side = leader.store.replica_side
     side.begin_copying()
-    with pytest.raises(RequestError, match="could not be written to the log"):
+    with pytest.raises(RequestError, match="may not be in the log"):
         await topics.delete("orders", end=leader.store.max_offset)
     side.end_copying()
     with pytest.raises(RequestError, match="is being deleted"):
@@ -351,6 +356,21 @@ async def test_a_change_that_the_store_refuses_is_an_error_and_written_later(lea
     await leader.second()
     await follower.follow(leader)
     assert "orders" in follower.content()[0]
+
+
+@pytest.mark.parametrize("is_lost_meanwhile", [False, True])
+async def test_a_change_does_not_count_as_stored_once_the_lead_is_lost(
+    leader, is_lost_meanwhile
+):
+    """A later leader may have other bytes where the record was."""
+    writer = await leader.lead()
+    leader.parts.topics.put(TopicConfig("orders", 4, 4))
+    leader.leads = is_lost_meanwhile
+    logging = writer.logged()
+    leader.leads = False
+    with pytest.raises(RequestError, match="does not lead") as refused:
+        await logging
+    assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
 async def test_a_table_larger_than_a_record_comes_in_pieces(leader, follower):

@@ -190,6 +190,10 @@ class RunningMember:
         else:
             ended()
 
+    def serves_in(self, term: int) -> bool:
+        """Return whether this member leads in this term, and serves."""
+        return self.is_serving and self.member.term == term
+
     def accept_puts(self, term: int) -> None:
         """Let the store accept messages, if this member still leads the term.
 
@@ -197,7 +201,7 @@ class RunningMember:
             NotAllowed: It does not.
             OSError: The disk failed.
         """
-        if not self.is_serving or self.member.term != term:
+        if not self.serves_in(term):
             raise NotAllowed(f"{self.place.own} does not lead the term {term} any more")
         self._side.end_copying()
 

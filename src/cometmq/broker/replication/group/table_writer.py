@@ -69,19 +69,23 @@ class TableLogWriter:
         *,
         snapshot: SnapshotPlace | None,
         run: RunSteps,
+        leads: Callable[[], bool],
     ) -> None:
-        """`snapshot` is the last one in the log; `run` runs steps to their end."""
+        """Write to the log of this broker, as long as `leads` returns that it leads its group in the same term.
+
+        `snapshot` is the last one in the log; `run` runs steps to their end.
+        """
         self.touched: set[str] = set()
         self._parts = parts
         self._tables = {table.name: table for table in tables}
         self._snapshot = snapshot
         self._run = run
+        self._leads = leads
         self._changed: dict[Key, None] = {}
         self._deleted: dict[str, int] = {}
         self._end = 0  # Physical offset after the last record.
         self._size = 0  # Of the changes since the snapshot, in bytes.
         self._has_failed = False
-        self._is_over = False
 
     def begin(self) -> None:
         """Write every change from now on; changes of topics and groups are saved once a majority has them."""
@@ -97,7 +101,7 @@ class TableLogWriter:
 
     def stop(self) -> None:
         """Write nothing any more: from now on no change counts as stored by the group."""
-        self._is_over = True
+        self._leads = lambda: False
 
     def end(self) -> None:
         """Let later saves not wait for the log; the owner of the tables' lists of callbacks removes those of `begin`."""
@@ -126,8 +130,7 @@ class TableLogWriter:
         Raises:
             StoreError, CodecError: The store refuses them now.
         """
-        if self._is_over:
-            raise StoreReadOnly("this broker does not lead its group any more")
+        self._check_leads()
         for keys, body in self._bodies(list(self._changed)):
             self._append(CHANGE_TAG, body)
             for table, name in keys:
@@ -135,6 +138,10 @@ class TableLogWriter:
                 if table == DELETIONS and group_of_deletion(name) is None:
                     found = self._parts.topics.deleted.get(name)
                     self._deleted[name] = 0 if found is None else found.end
+
+    def _check_leads(self) -> None:
+        if not self._leads():
+            raise StoreReadOnly("this broker does not lead its group any more")
 
     def _bodies(self, keys: Iterable[Key]) -> Iterator[tuple[list[Key], bytes]]:
         """Yield the bodies of records with the current values of these keys, and the keys in each."""
@@ -174,10 +181,11 @@ class TableLogWriter:
         """
         try:
             self._append_changes()
+            deleted = dict(self._deleted)  # Later deletions are not confirmed by this wait.
+            durability = yield from confirmed(self._end)
+            self._check_leads()  # Or these bytes may be those of another leader.
         except CometError as error:
-            raise _not_logged(f"could not be written to the log: {error}") from None
-        deleted = dict(self._deleted)  # Later deletions are not confirmed by this wait.
-        durability = yield from confirmed(self._end)
+            raise _not_logged(f"may not be in the log: {error}") from None
         if durability is not Durability.OK:
             raise _not_logged(f"was {durability.value}")
         for name, end in deleted.items():
