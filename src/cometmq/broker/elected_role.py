@@ -70,12 +70,16 @@ class ElectedMaster(MasterRole):
         self._machines.keep("tables", self._writer.step, period_seconds=PERIOD_SECONDS)
 
     async def leave(self, *, is_final: bool) -> None:
-        """Refuse changes, write the tables a last time, then leave like every role."""
+        """Refuse changes, write the tables a last time, then leave like every role.
+
+        Offsets that are committed from then on are kept for the next leader.
+        """
         if self._answers:
             answers = slave_answers(self._answers, is_read=True)
             self.ground.server.dispatcher.serve(self._make_table(answers))
         await self._machines.run(self._writer.finish())
         self._writer.stop()
+        self.ground.parts.offsets.follow()
         await super().leave(is_final=is_final)
 
     async def end(self) -> None:

@@ -229,8 +229,11 @@ class Offsets:
     def lead(self, touched: set[str] | None = None) -> None:
         """Stop tracking offsets that a master may lack, because this broker is the master; the offsets stay.
 
-        If this broker leads a group, each "topic@group" with a commit is added to `touched` from now on.
+        If this broker leads a group, each "topic@group" with a commit is added to `touched`: now those whose offsets a
+        master may lack, and from now on all.
         """
+        if touched is not None:
+            touched.update(self._grown or ())
         self._grown = None
         self._touched = touched
         self._is_noted = touched is not None

@@ -154,6 +154,23 @@ async def test_offsets_are_written_once_a_second_however_often_they_are_committe
     assert leader.store.max_offset == end, "nothing has changed"
 
 
+async def test_offsets_that_were_committed_at_a_follower_are_in_the_log_when_it_leads(
+    leader, follower
+):
+    await leader.lead()
+    leader.parts.offsets.commit("billing", "orders", 0, offset=4)
+    await leader.second()
+    await follower.follow(leader)
+    follower.parts.offsets.commit("billing", "orders", 0, offset=9)
+    await follower.lead()
+    assert follower.writer.touched == {"orders@billing"}
+    leader.writer.end()
+    leader.parts.offsets.follow()
+    await follower.second()
+    await leader.follow(follower)
+    assert leader.parts.offsets.get("billing", "orders", 0) == 9
+
+
 async def test_a_reset_is_written_at_once(leader, follower):
     await leader.lead()
     leader.parts.offsets.commit("billing", "orders", 0, offset=9)
