@@ -390,6 +390,11 @@ async def test_a_change_does_not_count_as_stored_once_the_lead_is_lost(
     assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
+def record_sizes(member: Member) -> list[int]:
+    queue = member.store.queue(TABLES_TOPIC, 0)
+    return [entry.size for entry in member.store.entries(queue, 0, queue.max_offset)]
+
+
 async def test_a_table_larger_than_a_record_comes_in_pieces(leader, follower):
     await leader.lead()
     for group in range(30):
@@ -398,10 +403,30 @@ async def test_a_table_larger_than_a_record_comes_in_pieces(leader, follower):
     await leader.second()
     await follower.follow(leader)
     assert follower.content() == leader.content()
-    queue = leader.store.queue(TABLES_TOPIC, 0)
-    sizes = [entry.size for entry in leader.store.entries(queue, 0, queue.max_offset)]
+    sizes = record_sizes(leader)
     assert len(sizes) > 20
     assert max(sizes) < 100_000
+
+
+def make_groups(parts) -> None:
+    for number in range(2_000):
+        parts.groups.put(GroupConfig(f"group{number}"))
+
+
+def make_topics(parts) -> None:
+    attributes = {f"attribute{number}": "value" for number in range(100)}
+    for number in range(300):
+        parts.topics.put(TopicConfig(f"topic{number}", 1, 1, attributes=attributes))
+
+
+@pytest.mark.parametrize("fill", [make_groups, make_topics])
+async def test_pieces_of_a_snapshot_are_small_also_if_its_values_have_many_members(
+    leader, fill
+):
+    fill(leader.parts)
+    await leader.lead()
+    await leader.second()
+    assert max(record_sizes(leader)) < 100_000
 
 
 @pytest.mark.parametrize(

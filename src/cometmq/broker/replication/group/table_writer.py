@@ -44,7 +44,8 @@ from cometmq.store.positions import Durability
 _log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 1.0
-# Number of members of the values in a record, if it has more than one key: some 2 ms, and some 50 KB.
+# Number of members of the values in a record, with those one level below, if it has more than one key: some 2 ms, and
+# some 50 KB.
 _MEMBERS_AT_ONCE = 2_000
 # A snapshot is due after so many bytes of changes, if it is not larger itself.
 _CHANGES_SIZE_MAX = 4 << 20
@@ -152,7 +153,7 @@ class TableLogWriter:
             value = self._tables[table].value(key)
             changes.setdefault(table, {})[key] = value
             some.append((table, key))
-            count += 1 + len(value or ())
+            count += 1 + sum(map(_member_count, (value or {}).values()))
             if count >= _MEMBERS_AT_ONCE:
                 yield some, encode_changes(changes)
                 some, changes, count = [], {}, 0
@@ -251,6 +252,10 @@ class TableLogWriter:
         for name, table in self._tables.items():
             for key in table.all_keys():
                 yield name, key
+
+
+def _member_count(value: object) -> int:
+    return 1 + len(value) if isinstance(value, dict | list) else 1
 
 
 def _not_logged(why: str) -> RequestError:
