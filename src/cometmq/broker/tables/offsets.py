@@ -176,7 +176,8 @@ class Offsets:
         offset = queues.pop(queue_id, None)
         if not queues:
             del self.resets[key]
-        self._changed(key)
+        if offset is not None:
+            self._changed(key)
         return offset
 
     def put_resets(self, key: str, queues: Mapping[int, int]) -> None:

@@ -181,6 +181,11 @@ async def test_a_reset_is_written_at_once(leader, follower):
     offsets = follower.parts.offsets
     assert offsets.get("billing", "orders", 0) == 4
     assert offsets.has_reset("billing", "orders", 0), "a consumer must still be told"
+    await leader.second()
+    end = leader.store.max_offset
+    assert leader.parts.offsets.take_reset("billing", "orders", 1) is None
+    await leader.second()
+    assert leader.store.max_offset == end, "a queue without a reset is no change"
     assert leader.parts.offsets.take_reset("billing", "orders", 0) == 4
     await leader.second()
     await follower.follow(leader)
