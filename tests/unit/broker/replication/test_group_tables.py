@@ -259,6 +259,20 @@ async def test_a_topic_whose_deletion_could_not_be_saved_is_not_created_over_its
     await topics.put(TopicConfig("orders", 3, 3))
 
 
+async def test_one_record_has_the_deletion_of_a_topic_and_that_it_is_gone(leader):
+    await leader.lead()
+    parts = leader.parts
+    await parts.topics.put(TopicConfig("orders", 1, 1))
+    await parts.groups.permit("billing", "orders", is_readable=False)
+    before = len(record_sizes(leader))
+    await parts.topics.delete("orders", end=leader.store.max_offset)
+    queue = leader.store.queue(TABLES_TOPIC, 0)
+    entry = leader.store.entries(queue, before, 1)[0]
+    body = bytes(leader.store.read_log(entry.physical_offset, entry.size))
+    assert b'"topics":{"orders":{}}' in body
+    assert b'"deletedTopics":{"orders":{"end":' in body
+
+
 async def test_a_follower_remembers_no_more_deletions_than_a_leader(
     leader, follower, monkeypatch
 ):

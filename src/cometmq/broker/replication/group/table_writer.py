@@ -96,7 +96,7 @@ class TableLogWriter:
         for saver in (topics.saver, topics.deleted.saver, groups.saver):
             saver.logged = self.logged
         topics.on_change.append(partial(self.change, TOPICS))
-        topics.deleted.on_note.append(partial(self.note, DELETIONS))
+        topics.deleted.on_note.append(self._note_deletion)
         groups.on_change.append(partial(self.change, GROUPS))
         offsets.on_change += [partial(self.note, OFFSETS), partial(self.note, RESETS)]
 
@@ -116,6 +116,12 @@ class TableLogWriter:
     def note(self, table: str, key: str) -> None:
         """Note a change; it is written with the next one, or soon."""
         self._changed[table, key] = None
+
+    def _note_deletion(self, name: str) -> None:
+        """Note a deletion; one record has it and that the topic is gone, or a leader could die between the two."""
+        if group_of_deletion(name) is None:
+            self.note(TOPICS, name)
+        self.note(DELETIONS, name)
 
     def change(self, table: str, key: str) -> None:
         """Append a change, and those noted before; if the store refuses them they are written later, see `logged`."""
