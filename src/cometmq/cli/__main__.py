@@ -29,7 +29,7 @@ class Commands(TyperGroup):
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands."""
+        """Return the names of all commands, in the order of the help page, without importing their modules."""
         return list(TABLE)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

@@ -55,7 +55,7 @@ def decode_entry_head(buffer: bytes, at: int) -> EntryHead:
 
 
 def encode_entry_head(head: EntryHead) -> bytes:
-    """Encode a header."""
+    """Encode the header of an entry of a DLedger log."""
     return _HEAD.pack(*head)
 
 

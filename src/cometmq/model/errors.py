@@ -94,7 +94,7 @@ class StoreReadOnly(StoreError):
 
 
 class StoreClosed(StoreError):
-    """The store is closed."""
+    """A store was called after it was closed."""
 
 
 class StorePoisoned(StoreError):

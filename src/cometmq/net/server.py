@@ -67,7 +67,7 @@ class Server(Door):
         await self.dispatcher.close()
 
     def count_bad_frame(self) -> None:
-        """Count a refused frame."""
+        """Count a frame that was refused as unreadable, for metrics."""
         self.bad_frames += 1
 
     def is_awaiting(self) -> bool:

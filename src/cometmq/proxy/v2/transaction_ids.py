@@ -36,7 +36,7 @@ class TransactionPlace(NamedTuple):
 
 
 def encode_transaction_id(place: TransactionPlace) -> str:
-    """Return the transaction id for a half message."""
+    """Return a transaction id that holds the place of a half message and its broker, with a checksum over them and its unique key."""
     fixed, name = _PLACE.pack(place.queue_offset, place.physical_offset), place.broker_name
     content = fixed + _CRC.pack(_crc(fixed, name, place.unique_key)) + name.encode()
     tail = base64.urlsafe_b64encode(content).decode().rstrip("=")
