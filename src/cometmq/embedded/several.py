@@ -236,7 +236,7 @@ def store_of(data_dir: Path, index: int) -> Path:
 
 
 def idle_stores(data_dir: Path, count: int) -> Iterator[tuple[int, str, Path]]:
-    """Yield the stores of brokers beyond the first `count`, each as the least count that includes it, its name, its directory."""
+    """Yield the existing stores of brokers that do not run when only the first `count` do: least count with it, name, directory."""
     for index in range(count, BROKERS_MAX):
         if (store := store_of(data_dir, index)).exists():
             yield index + 1, _PREFIX + ascii_lowercase[index], store

@@ -130,7 +130,7 @@ class NameServer:
         return self.in_force.current.is_own_machine_trusted and is_certain
 
     def _tell_who_can_reach_it(self) -> None:
-        """Log on which address it listens, why, and who may do what there."""
+        """Log that only this machine can connect, or warn who may change something; nothing if bindAddress chose loopback."""
         if is_loopback(self.host):
             if self.in_force.current.bind_address is None:
                 _log.info(

@@ -202,7 +202,7 @@ def finish(
 
 
 def _fill(target: RebuildTarget, runs: Sequence[WrittenRun]) -> None:
-    """Write blanks before the first entry in the first file of a queue, and `gap_entries` between its runs."""
+    """Fill a queue's offsets without entries: blanks up to the first run, then entries that lead to the next record (`gap_entries`)."""
     per_file = target.file_size // QUEUE_ENTRY_SIZE
     expected = None
     for run in runs:

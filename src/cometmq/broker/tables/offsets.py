@@ -181,7 +181,7 @@ class Offsets:
         return offset
 
     def put_resets(self, key: str, queues: Mapping[int, int]) -> None:
-        """Set the resets of a "topic@group" that no consumer was told to those of the leader of the group of brokers."""
+        """Replace the pending resets of a "topic@group" (no consumer knows them yet) by the leader's, offsets by queue; empty: remove them."""
         self.resets.pop(key, None)
         if queues:
             self.resets[key] = dict(queues)

@@ -145,7 +145,7 @@ class DelayedFinder:
         queues: Sequence[MessageQueue],
         absent: dict[str, AbsentBroker],
     ) -> DelayedMessages:
-        """Search each queue with `look`, and return the messages of all whose brokers answer; the others join `absent`."""
+        """Search each queue with `look`, and return the messages of those whose broker answers; brokers that do not join `absent`."""
         answers = await side_by_side(look, queues)
         found = _joined(queues_that_answer(queues, answers, absent).values())
         return found._replace(absent=tuple(absent.values()))

@@ -78,12 +78,13 @@ class Symptom(NamedTuple):
 
 
 class StuckMember(NamedTuple):
-    """A member that holds messages and acknowledges none.
+    """A member that holds messages of some queues and has consumed none of these queues for long.
 
     Attributes:
         client_id: Its client id.
-        held: Number of messages that it holds.
-        since_ms: When it last consumed one, or the store time of the first that waits if that is later, ms since 1970.
+        held: Number of messages of these queues that it holds.
+        since_ms: Earliest time since when one of them stands still, ms since 1970: the member's last consumption of it (its
+            start if there was none), or the store time of the first waiting message if that is later.
     """
 
     client_id: str

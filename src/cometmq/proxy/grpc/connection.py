@@ -255,7 +255,7 @@ class GrpcConnection(ServedProtocol):
         self.sent()
 
     def forget_call(self, call: GrpcCall) -> None:
-        """Remove a call that is over."""
+        """Remove a call that is over: give back its place and held bytes, drop its deadline; after the last call the connection is idle."""
         del self._calls[call.stream]
         self._server.calls -= 1
         self.release(call)

@@ -55,9 +55,9 @@ class TaskRunner:
         return run_tasks(self._spark, self._run, parts, work, size_of=self._reading.size_of)
 
     def look_again(self, blocks: Sequence[Block]) -> None:
-        """Note the given blocks of queue offsets, which differ in the copies and are then read again, in the manifest.
+        """Set in the manifest which blocks of queue offsets are read a second time, because the copies differ there.
 
-        If a killed run recorded another list, all of its results of that second reading are discarded.
+        If a killed run recorded another list, all of its results of the second reading are discarded.
         """
         manifest, listed = self._run.manifest, [list(block) for block in blocks]
         if manifest.ahead.get("blocks") != listed:

@@ -67,7 +67,7 @@ class SingleSends(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Number of rows to send."""
+        """Number of rows, each of which is sent in a request of its own."""
         return len(self.messages)
 
     def only(self, failed: Sequence[int]) -> "SingleSends":

@@ -45,7 +45,7 @@ class GroupLogBytes:
         return end if end > begin else self._first_end(begin)
 
     def _first_end(self, begin: int) -> int:
-        """Return the end of the first record from an offset on, at which a record or a blank end starts."""
+        """Return the end of the record that starts at an offset or, if a file's blank end starts there, of the next file's first one."""
         mark = self._read(begin, _MARK_SIZE)
         if int.from_bytes(mark[4:]) == MAGIC_BLANK:
             begin = self._file_end(begin)
