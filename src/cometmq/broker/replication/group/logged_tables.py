@@ -84,9 +84,9 @@ def _delete(parts: LastingParts, name: str, end: int, *, is_new: bool) -> None:
     group = group_of_deletion(name)
     if group is None:
         delete_queues(parts.store, name, end)
-    if is_new and group is None:
-        parts.topics.forget(name)
-    elif is_new and group is not None:
+        if is_new:
+            parts.topics.forget(name)
+    elif is_new:
         parts.groups.forget(group)
 
 
