@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from cometmq.cli import complete
 from cometmq.cli.asking import (
     Choice,
     Clients,
@@ -18,7 +17,7 @@ from cometmq.cli.asking import (
     shows,
 )
 from cometmq.cli.groups import groups
-from cometmq.cli.options import NeededGroup, TopicOption
+from cometmq.cli.options import AnyGroup, NeededGroup, TopicOption
 from cometmq.cli.output import message_value, notes, print_message, print_table, screen
 from cometmq.model.message import StoredMessage
 from cometmq.model.message_json import MessageLine
@@ -86,14 +85,7 @@ class ConflictLine(NamedTuple):
 @lists(ConflictLine._fields, "The members of every group have the same subscriptions.")
 async def conflicts(
     clients: Clients,
-    group: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="GROUP",
-            help="The consumer group. Default: all groups.",
-            autocompletion=complete.groups,
-        ),
-    ] = None,
+    group: AnyGroup = None,
 ) -> Lines:
     """Show groups whose members have different subscriptions or the same client id; status 1 if there are any.
 

@@ -17,6 +17,7 @@ from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
     START_EARLIEST,
     START_LATEST,
+    AnyGroup,
     AsJson,
     AtBroker,
     DryRun,
@@ -60,14 +61,7 @@ Queues = Annotated[list[int] | None, typer.Option(min=0, help="Only this queue."
 @lists(ProgressLine._fields, "No offsets are committed.")
 async def show_offsets(
     clients: Clients,
-    group: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="GROUP",
-            help="The consumer group. Default: all groups.",
-            autocompletion=complete.groups,
-        ),
-    ] = None,
+    group: AnyGroup = None,
     *,
     topic: TopicOption = None,
 ) -> Lines:

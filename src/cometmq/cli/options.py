@@ -125,6 +125,14 @@ GroupName = Annotated[
     str,
     typer.Argument(metavar="GROUP", help="The consumer group.", autocompletion=complete.groups),
 ]
+AnyGroup = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="GROUP",
+        help="The consumer group. Default: all groups.",
+        autocompletion=complete.groups,
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 TopicOption = Annotated[
     str | None,
