@@ -7,9 +7,18 @@ import pytest
 from tools import count_tests
 
 
+def case(name: str, inside: str = "") -> str:
+    return f'<testcase classname="tests.a" name="{name}" time="1">{inside}</testcase>'
+
+
+def write(file: Path, *cases: str) -> None:
+    file.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
+
+
 def report(folder: Path, name: str, *, tests: int, failures: int = 0, skipped: int = 0) -> None:
-    suite = f'<testsuite tests="{tests}" failures="{failures}" errors="0" skipped="{skipped}"/>'
-    (folder / f"{name}.xml").write_text(f"<testsuites>{suite}</testsuites>")
+    inside = ["<failure>wrong</failure>"] * failures + ["<skipped/>"] * skipped
+    inside += [""] * (tests - failures - skipped)
+    write(folder / f"{name}.xml", *(case(f"test_{n}", each) for n, each in enumerate(inside)))
 
 
 @pytest.mark.parametrize(
@@ -33,18 +42,11 @@ def test_failing_tests_are_not_counted_twice(tmp_path):
 
 def test_the_end_of_a_failed_run_says_what_failed_and_why(tmp_path):
     traceback = "\n".join(["def test_it():"] * 50 + ["E   AssertionError: 3 lost"])
-    case = f'<testcase classname="tests.crash.test_a" name="test_it" time="7.5"><failure>{traceback}</failure></testcase>'
-    (tmp_path / "crash.xml").write_text(
-        f"<testsuites><testsuite>{case}</testsuite></testsuites>"
-    )
+    write(tmp_path / "crash.xml", case("test_it", f"<failure>{traceback}</failure>"))
     first, *rest = count_tests.reasons(tmp_path)
-    assert first == "--- crash: tests.crash.test_a::test_it (failure after 7.5 s)"
+    assert first == "--- crash: tests.a::test_it (failure after 1 s)"
     assert rest[-1] == "E   AssertionError: 3 lost"
     assert len(rest) == count_tests.LINES_OF_A_REASON
-
-
-def case(name: str, inside: str = "") -> str:
-    return f'<testcase classname="tests.a" name="{name}" time="1">{inside}</testcase>'
 
 
 def test_only_the_same_test_passes_at_a_second_try(tmp_path):
@@ -53,11 +55,18 @@ def test_only_the_same_test_passes_at_a_second_try(tmp_path):
     error = case("internal", "<error>pytest broke off</error>")
     second = [case("late"), case("never", failed), case("skipped", "<skipped/>"), case("other")]
     (tmp_path / "second").mkdir()
-    (tmp_path / "interop.xml").write_text(
-        f'<testsuite tests="5" failures="3" errors="1" skipped="0">{"".join(first)}{error}</testsuite>'
-    )
-    (tmp_path / "second/interop.xml").write_text(f"<testsuite>{''.join(second)}</testsuite>")
+    write(tmp_path / "interop.xml", *first, error)
+    write(tmp_path / "second/interop.xml", *second)
     assert len(count_tests.failures(tmp_path / "interop.xml")) == 4
     assert count_tests.total(tmp_path, failed_suites=1, suites=1) == (2, 3, 0, 1)
     told = [line for line in count_tests.reasons(tmp_path) if line.startswith("---")]
     assert [line.endswith("passed at the second try)") for line in told] == [True, False, False, False]  # fmt: skip
+
+
+def test_a_failed_test_with_an_error_at_its_end_is_one_test(tmp_path):
+    (tmp_path / "second").mkdir()
+    failed, error = case("late", "<failure/>"), case("late", "<error>left open</error>")
+    write(tmp_path / "test.xml", failed, error, case("well"))
+    assert count_tests.total(tmp_path, failed_suites=1, suites=1) == (1, 1, 0, 0)
+    write(tmp_path / "second/test.xml", case("late"))
+    assert count_tests.total(tmp_path, failed_suites=0, suites=1) == (2, 0, 0, 1)
