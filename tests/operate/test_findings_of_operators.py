@@ -421,7 +421,9 @@ def test_lists_of_the_dashboard_are_sorted_as_one_likes(world: World) -> None:
 def test_a_topic_has_its_groups_with_lag_and_a_group_its_dead_letters(world: World) -> None:
     topic = text_of(world.visitor.get("/topic", name=ORDERS))
     for group in ("analytics", "fraud-check", "offline-group"):
-        assert re.search(rf"{group} (active|no members) {TRUTH[group]} \d+ (s|min)", topic), topic
+        assert re.search(rf"{group} (active|no members) {TRUTH[group]} \d+ (s|min)", topic), (
+            topic
+        )
     assert re.search(rf"billing active 0 {NOTHING} 1", topic), topic
     page = world.visitor.get("/group", name="mailing")
     assert f"Dead letters {LETTERS}" in text_of(page)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import subprocess
 import sys
 import threading
 import time
@@ -91,6 +92,7 @@ def _note_threads(patch: pytest.MonkeyPatch) -> None:
 def _forbid_waits(patch: pytest.MonkeyPatch, longest: float) -> None:
     """Refuse a longer sleep, and a longer wait for another thread in which that one does not come."""
     sleep, wait = time.sleep, threading.Condition.wait
+    communicate = subprocess.Popen.communicate
 
     def short_sleep(seconds: float) -> None:
         if seconds > longest and _is_of_tests():
@@ -103,6 +105,14 @@ def _forbid_waits(patch: pytest.MonkeyPatch, longest: float) -> None:
             _refuse(f"waits for {timeout} s in vain")
         return came
 
+    def patient_communicate(
+        self: subprocess.Popen[Any], given: Any = None, timeout: float | None = None
+    ) -> Any:
+        if timeout is not None and _is_of_tests():
+            _refuse(f"gives a program {timeout} s: that wait sleeps where the program is slow")
+        return communicate(self, given, timeout)
+
+    patch.setattr(subprocess.Popen, "communicate", patient_communicate)
     patch.setattr(time, "sleep", short_sleep)
     patch.setattr(threading.Condition, "wait", met_wait)
 

@@ -1,7 +1,6 @@
 """The messages of the gRPC protocol are RocketMQ's, and the generated files are up to date."""
 
 import importlib.util
-import subprocess
 import sys
 from pathlib import Path
 from zipfile import ZipFile
@@ -11,7 +10,7 @@ from rocketmq.grpc_protocol import definition_pb2, service_pb2
 
 import cometmq
 from cometmq.proxy.v2 import messaging_pb2 as ours
-from tests.support.programs import said_by_python
+from tests.support.programs import run_program, said_by_python
 from tools import proto
 
 _THEIRS = (definition_pb2.DESCRIPTOR, service_pb2.DESCRIPTOR)
@@ -109,42 +108,34 @@ def test_messages_are_read_from_a_zip_file(tmp_path):
     assert said == f"{place}/cometmq/proxy/v2/messaging_pb2.py orders"
 
 
-def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 def test_a_program_without_the_port_imports_nothing_of_it():
-    done = _python(
+    program = (
         "import sys, cometmq.broker.__main__, cometmq.embedded, cometmq.cli.up\n"
         "print([name for name in ('google.protobuf', 'jh2', 'cometmq.proxy.local') if name in sys.modules])"
     )
-    assert (done.stdout, done.stderr) == ("[]\n", "")
+    assert said_by_python("-c", program) == "[]"
+
+
+def refused(code: str, *arguments: str) -> str:
+    return run_program(sys.executable, "-c", code, *arguments, status=2, seconds=None).stderr
 
 
 @pytest.mark.parametrize("package", ["jh2", "google.protobuf"])
 def test_a_missing_package_is_named_with_the_command_that_installs_it(package, tmp_path):
-    done = _python(
+    why = refused(
         f"import sys\nsys.modules[{package!r}] = None\n"
         "from cometmq.broker.__main__ import main\nsys.exit(main(sys.argv[1:]))",
         "--grpc-server-port", "1", "--listen-port", "0", "--bind-address", "127.0.0.1",
         "--store-path-root-dir", str(tmp_path), "--metrics-exporter-type", "DISABLE",
         "--mapped-file-size-commit-log", "1048576",
     )  # fmt: skip
-    assert done.returncode == 2, done.stderr
-    assert "pip install 'cometmq[grpc]'" in done.stderr
-    assert package.partition(".")[0] in done.stderr
+    assert "pip install 'cometmq[grpc]'" in why
+    assert package.partition(".")[0] in why
 
 
 def test_an_address_that_is_none_is_refused_where_settings_are_printed(tmp_path):
-    done = _python(
+    why = refused(
         "import sys\nfrom cometmq.broker.__main__ import main\nsys.exit(main(sys.argv[1:]))",
         "-p", "--grpc-access-addr", "nowhere", "--store-path-root-dir", str(tmp_path),
     )  # fmt: skip
-    assert done.returncode == 2
-    assert "grpcAccessAddr=nowhere: an address must be host:port" in done.stderr
+    assert "grpcAccessAddr=nowhere: an address must be host:port" in why

@@ -1,12 +1,11 @@
 """What Spark imports to look for formats: it must be cheap, and must not fail for what others lack."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.programs import said_by_python
+from tests.support.programs import run_program, said_by_python
 from tests.support.store_puts import put, writing
 
 SCRIPT = """
@@ -25,11 +24,7 @@ for source in sources:
 
 
 def test_finding_the_formats_imports_nothing_of_ours_and_fails_only_who_uses_them():
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    names, imported, *errors = done.stdout.splitlines()
+    names, imported, *errors = said_by_python("-c", SCRIPT).splitlines()
     assert names == "rocketmq rocketmq-store"
     assert imported == "[]"
     assert len(errors) == 2
@@ -142,8 +137,7 @@ raise BrokenPipeError("closed")
 def test_a_closed_connection_is_silent_in_a_python_of_spark_and_other_errors_are_not(
     name, closed
 ):
-    command = [sys.executable, "-c", PROGRAM.format(name=name)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 1
+    program = PROGRAM.format(name=name)
+    done = run_program(sys.executable, "-c", program, status=1, seconds=None)
     assert done.stderr.count("BrokenPipeError") == closed
     assert done.stderr.count("ValueError: wrong") == 1
