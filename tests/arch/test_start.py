@@ -46,6 +46,8 @@ for tier in (cometmq, cometmq.admin, cometmq.connect):
         getattr(tier, name)
 print(*sys.modules)
 """
+_PRODUCER = "import sys; from cometmq import Producer; print(*sys.modules)"
+_CONSUMER = "import sys; from cometmq import PushConsumer; print(*sys.modules)"
 
 # Rooms and libraries of what is off, or of another program.
 _OTHERS = (
@@ -60,6 +62,8 @@ _SERVERS = (
     *_OTHERS, "cometmq.client", "cometmq.codec.sql92", "lz4", "yaml", "zstandard",
     *(f"cometmq.access.{name}" for name in _ACCESS),
 )  # fmt: skip
+# What a service that sends or consumes waits for at its start.
+_CLIENTS = (*_OTHERS, "cometmq.broker", "cometmq.nameserver", "cometmq.client.admin")  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -72,6 +76,12 @@ _SERVERS = (
             id="nameserver",
         ),
         pytest.param(_CLIENT, (*_OTHERS, "cometmq.broker", "cometmq.nameserver"), id="client"),
+        pytest.param(
+            _PRODUCER,
+            (*_CLIENTS, "cometmq.client.consumer.rebalance", "cometmq.codec.sql92"),
+            id="producer",
+        ),
+        pytest.param(_CONSUMER, (*_CLIENTS, "cometmq.client.producer.producer"), id="consumer"),
     ],
 )
 def test_what_is_off_is_not_imported(

@@ -1,14 +1,16 @@
 """The base of blocking clients, which run an asyncio client on the loop's thread (`client/lifecycle.py`)."""
 
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from cometmq.client.admin.noun import AsyncNoun
 from cometmq.client.lifecycle import AsyncClient, AsyncGroupClient
 from cometmq.client.sync.portal import Portal, portal
 
+if TYPE_CHECKING:  # A producer is not to wait for the modules of administration.
+    from cometmq.client.admin.noun import AsyncNoun
+
 Client = TypeVar("Client", bound=AsyncClient)
-Noun = TypeVar("Noun", bound=AsyncNoun)
+Noun = TypeVar("Noun", bound="AsyncNoun")
 GroupClient = TypeVar("GroupClient", bound=AsyncGroupClient)
 
 
