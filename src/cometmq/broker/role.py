@@ -19,7 +19,7 @@ from cometmq.broker.features import FEATURES
 from cometmq.broker.housekeeping import PERIOD_SECONDS, Housekeeping
 from cometmq.broker.loop.flusher import Flusher
 from cometmq.broker.parts import Feature, LastingParts, Parts, follow_deletions
-from cometmq.broker.registration.addresses import joined, unique_ids_of
+from cometmq.broker.registration.addresses import unique_ids_of
 from cometmq.broker.registration.group_watch import Fence, GroupWatch
 from cometmq.broker.registration.registered_topics import RegisteredTopics
 from cometmq.broker.registration.registrar import Registrar
@@ -51,6 +51,7 @@ from cometmq.broker.tables.positions import GroupPositions
 from cometmq.broker.tables.replication_state import MasterState
 from cometmq.broker.tables.table_copies import TableCopies
 from cometmq.codec.headers.nameserver import RegisterBrokerResponse
+from cometmq.model.address import join_address
 from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError
@@ -306,7 +307,7 @@ class RunningRole:
     def _ha_address(self) -> str:
         """Return the address from which slaves copy the log; empty if none."""
         host = self._settings.ha_ip or self.ground.ip
-        return joined(host, self.ha_port) if self.ha_port else ""
+        return join_address(host, self.ha_port) if self.ha_port else ""
 
     def _make_registrar(self) -> Registrar:
         base, settings = self.ground.parts, self._settings

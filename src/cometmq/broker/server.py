@@ -17,7 +17,6 @@ from cometmq.broker.inner.puts import InnerPuts
 from cometmq.broker.loop.flusher import Flusher
 from cometmq.broker.loop.turns import Turns
 from cometmq.broker.parts import LastingParts
-from cometmq.broker.registration.addresses import joined
 from cometmq.broker.registration.open_nameservers import warn_of_open_nameservers
 from cometmq.broker.registration.requests import NameserverChannels
 from cometmq.broker.replication.copy_mark import CopyMark
@@ -43,6 +42,7 @@ from cometmq.broker.tables.offsets import Offsets
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.headers.replication import RoleChange, RoleChanged
 from cometmq.codec.host import encode_host
+from cometmq.model.address import join_address
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
 from cometmq.net.channels import Channels
@@ -103,7 +103,7 @@ class Broker:
     @property
     def address(self) -> str:
         """The address that the broker registers, "ip:port"."""
-        return joined(self._ip, self.port)
+        return join_address(self._ip, self.port)
 
     @property
     def role(self) -> RunningRole:
@@ -232,11 +232,11 @@ class Broker:
 
     def _log_addresses(self) -> None:
         """Log the addresses on which the broker listens, and the one that clients get."""
-        served = [joined(self.listen_host, self.port)]
+        served = [join_address(self.listen_host, self.port)]
         if self.fast_port:
-            served.append(f"{joined(self.listen_host, self.fast_port)} (for old clients)")
+            served.append(f"{join_address(self.listen_host, self.fast_port)} (for old clients)")
         if self.ha_port:
-            served.append(f"{joined(self.listen_host, self.ha_port)} (for slaves)")
+            served.append(f"{join_address(self.listen_host, self.ha_port)} (for slaves)")
         _log.info(
             "listening on %s; clients get the address %s; access control is %s",
             ", ".join(served), self.address, "on" if self.settings.is_guarded else "off",

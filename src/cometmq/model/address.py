@@ -23,6 +23,20 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def is_ip(host: str) -> bool:
+    """Return whether a host is an IP address, an IPv6 one without brackets."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def join_address(host: str, port: int) -> str:
+    """Return "host:port", with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def split_address(address: str) -> tuple[str, int]:
     """Return host and port of an address to connect to; raise ValueError without a host or a port from 1 to 65535.
 

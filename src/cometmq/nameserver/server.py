@@ -9,7 +9,7 @@ from math import inf
 
 from cometmq.access.guard import AccessGuard, access_guard
 from cometmq.codec.metrics_text import CONTENT_TYPE
-from cometmq.model.address import is_loopback
+from cometmq.model.address import is_loopback, join_address
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
 from cometmq.model.settings import SettingsInForce
@@ -87,7 +87,7 @@ class NameServer:
     @property
     def address(self) -> str:
         """Address that it listens on after `start`, "host:port"."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return join_address(self.host, self.port)
 
     async def start(self) -> int:
         """Load the key-value configuration, listen, and return the port.

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from ipaddress import ip_address
 
+from cometmq.model.address import join_address
 from cometmq.model.clock import Clock
 from cometmq.model.frozen import dataclass
 from cometmq.net.network import Accepted
@@ -100,7 +101,7 @@ class OpenConnection:
     def __init__(self, accepted: Accepted, *, is_own_machine_trusted: bool = True) -> None:
         host, port = accepted.remote
         self.accepted = accepted
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.address = join_address(host, port)
         self.ip = _ip_of(host)
         self.is_on_own_machine = is_own_machine_trusted and is_own_machine(
             self.ip, _ip_of(accepted.local_ip)

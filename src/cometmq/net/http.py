@@ -10,12 +10,11 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import cast
 
 from h11 import NEED_DATA, SERVER, Connection, Data, RemoteProtocolError, Request, Response
 
-from cometmq.model.address import is_loopback, without_brackets
+from cometmq.model.address import is_ip, is_loopback, without_brackets
 from cometmq.model.clock import Clock
 from cometmq.model.frozen import dataclass
 from cometmq.model.text import printable
@@ -240,12 +239,4 @@ def _is_strange(asked: Request) -> bool:
     if name.rpartition(":")[2].isdecimal():
         name = name.rpartition(":")[0]
     name = without_brackets(name).rstrip(".")
-    return "." in name and not (name.endswith(".localhost") or _is_ip(name))
-
-
-def _is_ip(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
+    return "." in name and not (name.endswith(".localhost") or is_ip(name))

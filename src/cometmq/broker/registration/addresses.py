@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from cometmq.broker.settings.broker_settings import LOOPBACK, BrokerSettings
 from cometmq.codec.message_id import UniqueIds
-from cometmq.model.address import is_loopback, split_address, without_brackets
+from cometmq.model.address import is_ip, is_loopback, split_address, without_brackets
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import error_text
@@ -95,7 +95,7 @@ def addresses_of(
 
 def _check_told_to_slaves(host: str | None) -> None:
     """Raise SettingsError for a `brokerIP2` that is no IP or host name; slaves resolve a name, so it may be unknown here."""
-    if not host or _is_ip(host) or _HOST_NAME.fullmatch(host):
+    if not host or is_ip(host) or _HOST_NAME.fullmatch(host):
         return
     try:
         meant, _ = split_address(host)
@@ -169,7 +169,7 @@ def _interface_ip() -> str:
 
 def _ip_of(key: str, host: str) -> str:
     """Return the IP of a setting, resolving a host name (IPv4 if it has both); raise SettingsError if that fails."""
-    if _is_ip(host):
+    if is_ip(host):
         return host
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -182,21 +182,8 @@ def _ip_of(key: str, host: str) -> str:
     return str(min(found, key=lambda each: each[0] != socket.AF_INET)[4][0])
 
 
-def _is_ip(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
 def unique_ids_of(ip: str, chance: Random, *, clock: Clock) -> UniqueIds:
     """Return a source of unique ids for messages without one, as a client at this address would create them."""
     return UniqueIds(
         ip=ip_address(ip).packed, pid=os.getpid(), loader=chance.getrandbits(32), clock=clock
     )
-
-
-def joined(ip: str, port: int) -> str:
-    """Format an address as "ip:port", IPv6 in brackets."""
-    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"

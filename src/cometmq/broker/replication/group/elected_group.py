@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from cometmq.broker.parts import LastingParts
-from cometmq.broker.registration.addresses import UNSPECIFIED_HOSTS, joined
+from cometmq.broker.registration.addresses import UNSPECIFIED_HOSTS
 from cometmq.broker.replication.allowed_addresses import AllowedAddresses, FindMembers, IpsOf
 from cometmq.broker.replication.group.greeting import OwnGreeting
 from cometmq.broker.replication.group.log_bytes import GroupLogBytes
@@ -22,6 +22,7 @@ from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.settings.group_keys import PeerAddress
 from cometmq.broker.settings.store_keys import FlushDiskType
 from cometmq.broker.tables.replication_state import CopyState, MasterState, ReplicationState
+from cometmq.model.address import join_address
 from cometmq.model.errors import NetError, SettingsError
 from cometmq.net.host_names import HostNames
 from cometmq.net.own_machine import plain_ip
@@ -114,7 +115,7 @@ class ElectedGroup:
         try:
             self._port.door.bind(host, place.port)
         except NetError as error:
-            raise NetError(f"dLegerPeers, {joined(*place)}: {error}") from error
+            raise NetError(f"dLegerPeers, {join_address(*place)}: {error}") from error
 
     def start(self) -> None:
         """Accept the other members' connections, connect to them, and take part in the protocol."""
