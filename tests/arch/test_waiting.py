@@ -30,7 +30,7 @@ COROUTINES = {
         "admits", "look", "_look", "ask", "find", "plain_ips_of",
     },
     "broker/replication/copier.py": {"_run", "_copy", "_connect"},
-    "broker/replication/group/elected_group.py": {"ips", "shut", "find"},
+    "broker/replication/group/elected_group.py": {"shut", "find"},
     "broker/replication/group/peer_link.py": {"_run", "_connect", "_serve"},
     "broker/replication/master_port.py": {"_look_at_log"},
     "nameserver/presence.py": {"_answers"},

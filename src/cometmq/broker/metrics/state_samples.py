@@ -120,7 +120,7 @@ class StateSamples:
                 lambda each: round(each.gap_seconds, 3)
             ),
             "cometmq_replication_connected": self._of_master(
-                lambda master: int(master.is_active)
+                lambda master: int(bool(master.is_active))
             ),
             "cometmq_replication_stopped": self._of_master(
                 lambda master: int(master.stopped is not None)

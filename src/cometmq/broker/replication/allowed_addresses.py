@@ -135,13 +135,15 @@ def members_by_nameservers(
 
     async def find() -> frozenset[str]:
         hosts = frozenset().union(*await asyncio.gather(*map(ask, nameservers)))
-        return frozenset().union(*await asyncio.gather(*map(plain_ips_of, hosts)))
-
-    async def plain_ips_of(host: str) -> frozenset[str]:
-        """Return the IPs of a host name, or an IP as `plain_ip` writes it (Java: fd00:0:0:0:0:0:0:2 for fd00::2)."""
-        try:
-            return frozenset([plain_ip(host)])
-        except ValueError:
-            return await ips_of(host)
+        found = (plain_ips_of(host, ips_of) for host in hosts)
+        return frozenset().union(*await asyncio.gather(*found))
 
     return find
+
+
+async def plain_ips_of(host: str, ips_of: IpsOf) -> frozenset[str]:
+    """Return the IPs of a host name, or an IP as `plain_ip` writes it (Java: fd00:0:0:0:0:0:0:2 for fd00::2)."""
+    try:
+        return frozenset([plain_ip(host)])
+    except ValueError:
+        return await ips_of(host)

@@ -105,7 +105,7 @@ class LogCopier:
             master_flushed=(seen.end.master_flushed if seen else 0)
             or self._side.master_flushed,
             is_active=link is not None and link.is_active,
-            transferred_per_second=link.bytes_per_second if link is not None else 0,
+            bytes_per_second=link.bytes_per_second if link is not None else 0,
             read_ms=seen.read_ms if seen is not None else 0,
             written_ms=seen.written_ms if seen is not None else 0,
             stopped=None if link is not None and link.is_active else self._stopped,

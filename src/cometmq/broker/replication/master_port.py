@@ -88,23 +88,15 @@ class MasterPort:
         self._bunch: asyncio.TimerHandle | None = None
         self._pumped_to = 0  # Physical offset up to which links were asked to send.
 
-    def begin(self, *, slave_timeout_ms: int, rates: SlaveRates) -> None:
-        """Start to limit the rates to slaves, and let sends wait up to `slave_timeout_ms` for replicas, if needed."""
-        self._side.change_timeout(slave_timeout_ms)
-        self._rate_max, self._far_rate.per_second = rates
-        self._follow()
-        self._count()
-
-    def change(self, rule: CopyRule, *, slave_timeout_ms: int, rates: SlaveRates) -> None:
-        """Apply a changed rule for replicas, also to sends that are waiting, and changed timeout and rate limits."""
+    def apply(self, rule: CopyRule, *, slave_timeout_ms: int, rates: SlaveRates) -> None:
+        """Apply the rule for replicas, also to sends that are waiting, and timeout and rate limits; at first and if changed."""
         self._side.change_timeout(slave_timeout_ms)
         self._rate_max, self._far_rate.per_second = rates
         waited, self._copies.rule = self._copies.rule, rule
         for link in self._links:
             link.bound(self._rate_of(link))
-        if rule == waited:
-            return
-        self._counted = None
+        if rule != waited:
+            self._counted = None
         self._follow()
         if rule.needed > 1:
             self._count()

@@ -47,14 +47,16 @@ def master_port(parts: LastingParts) -> MasterPort:
         pool=parts.pool,
         tls=settings.server_tls(),
     )
-    port.begin(slave_timeout_ms=settings.slave_timeout_ms, rates=slave_rates(settings))
-    parts.in_force.on_change.append(
-        lambda: port.change(
+
+    def apply() -> None:
+        port.apply(
             copy_rule(settings),
             slave_timeout_ms=settings.slave_timeout_ms,
             rates=slave_rates(settings),
         )
-    )
+
+    apply()
+    parts.in_force.on_change.append(apply)
     return port
 
 

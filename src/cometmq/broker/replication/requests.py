@@ -6,14 +6,15 @@ of 4.9 do not retry. Changes of topics or groups are refused with Java's text.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from cometmq.broker.parts import Parts
 from cometmq.broker.refusals import refusing
 from cometmq.broker.registration.requests import NameserverChannels
 from cometmq.broker.replication.metadata import AskMaster, MasterMetadata
-from cometmq.broker.tables.replication_state import SLAVE_REMARK, CopyState, MasterState
+from cometmq.broker.tables.replication_state import SLAVE_REMARK, MasterState
 from cometmq.broker.tables.table_copies import SLAVE_ID, TABLES, TableCopies
-from cometmq.codec.bodies.ha_status import HaMaster, HaSlave, HaStatus, encode_ha_status
+from cometmq.codec.bodies.ha_status import HaMaster, HaStatus, encode_ha_status
 from cometmq.codec.headers.replication import (
     HaExchange,
     MinBrokerIdChange,
@@ -71,8 +72,8 @@ class ReplicaHandler:
             is_master=state.is_master,
             max_offset=state.max_offset if state.is_master else 0,
             in_sync_slaves=max(state.in_sync - 1, 0) if state.is_master else 0,
-            slaves=tuple(map(_slave, state.copies)),
-            master=None if state.master is None else _master(state.master, self._metadata),
+            slaves=state.copies,
+            master=None if state.master is None else _told(state.master, self._metadata),
             stored_ms=self._store.replica_side.dispatched_ms or None,
             needed=state.needed if state.is_master else None,
             refused=state.refused if state.is_master else None,
@@ -105,29 +106,11 @@ class ReplicaHandler:
             self._store.replica_side.note_master_flushed(offset)
 
 
-def _slave(copy: CopyState) -> HaSlave:
-    return HaSlave(
-        address=copy.address,
-        acked=copy.acked,
-        gap=copy.gap,
-        is_in_sync=copy.is_in_sync,
-        bytes_per_second=copy.transferred_per_second,
-        sent=copy.sent,
-        broker_id=copy.broker_id,
-        error=copy.error,
-    )
-
-
-def _master(state: MasterState, metadata: MasterMetadata | None) -> HaMaster:
-    return HaMaster(
-        address=state.address,
-        max_offset=state.max_offset,
-        master_flushed=state.master_flushed,
-        bytes_per_second=state.transferred_per_second,
-        read_ms=state.read_ms,
-        written_ms=state.written_ms,
-        is_active=state.is_active,
-        error=state.stopped or state.error,
+def _told(master: MasterState, metadata: MasterMetadata | None) -> HaMaster:
+    """Return what a slave tells of its master: why copying has stopped, if it has, and the state of the metadata."""
+    return replace(
+        master,
+        error=master.stopped or master.error,
         metadata_ms=None if metadata is None else metadata.copied_ms,
         metadata_error=None if metadata is None else metadata.error,
     )

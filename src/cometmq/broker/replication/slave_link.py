@@ -81,7 +81,7 @@ class SlaveLink(ServedProtocol):
             gap=end - max(self.end.acked, 0),
             gap_seconds=self._caught_up.behind_seconds(self.end.acked, end, self._port.now()),
             is_in_sync=is_in_sync,
-            transferred_per_second=self._rate.per_second(self._port.now()),
+            bytes_per_second=self._rate.per_second(self._port.now()),
             sent=self.end.sent,
             error=error,
         )

@@ -159,7 +159,8 @@ async def test_a_deletion_names_the_slaves_that_were_there_and_are_away(
 
     def replication() -> ReplicationState:
         copies = tuple(
-            CopyState("127.0.0.1:1", each, 0, 0, 0.0, True, 0, 0) for each in connected
+            CopyState(address="127.0.0.1:1", broker_id=each, acked=0, gap=0, is_in_sync=True)
+            for each in connected
         )
         return ReplicationState(True, 0, copies, len(copies) + 1, 1, 0, None)
 

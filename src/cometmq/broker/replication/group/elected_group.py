@@ -6,7 +6,12 @@ from functools import partial
 
 from cometmq.broker.parts import LastingParts
 from cometmq.broker.registration.addresses import UNSPECIFIED_HOSTS
-from cometmq.broker.replication.allowed_addresses import AllowedAddresses, FindMembers, IpsOf
+from cometmq.broker.replication.allowed_addresses import (
+    AllowedAddresses,
+    FindMembers,
+    IpsOf,
+    plain_ips_of,
+)
 from cometmq.broker.replication.group.greeting import OwnGreeting
 from cometmq.broker.replication.group.log_bytes import GroupLogBytes
 from cometmq.broker.replication.group.member_files import STATE_NAME, MemberFiles, is_members
@@ -25,7 +30,6 @@ from cometmq.broker.tables.replication_state import CopyState, MasterState, Repl
 from cometmq.model.address import join_address
 from cometmq.model.errors import NetError, SettingsError
 from cometmq.net.host_names import HostNames
-from cometmq.net.own_machine import plain_ip
 from cometmq.replication.group.messages import Message
 from cometmq.store.disk import Disk
 
@@ -168,22 +172,14 @@ class ElectedGroup:
             return ReplicationState(
                 is_master=True, max_offset=end, copies=copies,
                 in_sync=1 + sum(each.is_in_sync for each in copies), needed=majority,
-                refused=self._port.door.refused, master=None,
+                refused=self._port.door.refused,
             )  # fmt: skip
         address = self.leader_address
         master = MasterState(
-            address or "", end, 0, address is not None, 0, 0, 0,
+            address=address or "", max_offset=end, is_active=address is not None,
             stopped="its disk or its log failed, see the log" if running.is_over else None,
         )  # fmt: skip
-        return ReplicationState(
-            is_master=False,
-            max_offset=end,
-            copies=(),
-            in_sync=1,
-            needed=1,
-            refused=0,
-            master=master,
-        )
+        return ReplicationState(is_master=False, max_offset=end, master=master)
 
     def _copy_of(self, link: PeerLink) -> CopyState:
         log = self.running.member.log
@@ -193,9 +189,7 @@ class ElectedGroup:
             broker_id=self._ids[link.member],
             acked=log.end - gap,
             gap=gap,
-            gap_seconds=0.0,
             is_in_sync=log.end - gap >= log.commit,
-            transferred_per_second=0,
             sent=log.end - gap,
             error=link.error,
         )
@@ -217,14 +211,10 @@ def check_alone(settings: BrokerSettings, disk: Disk) -> None:
 def _find(peers: dict[str, PeerAddress], ips_of: IpsOf) -> FindMembers:
     """Return a function that returns the IPs of all members, and resolves their host names for that."""
 
-    async def ips(host: str) -> frozenset[str]:
-        try:
-            return frozenset([plain_ip(host)])
-        except ValueError:
-            return await ips_of(host)
-
     async def find() -> frozenset[str]:
-        found = await asyncio.gather(*(ips(peer.host) for peer in peers.values()))
+        found = await asyncio.gather(
+            *(plain_ips_of(peer.host, ips_of) for peer in peers.values())
+        )
         return frozenset().union(*found)
 
     return find
