@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cometmq.broker.registration.registrar import Registrar, RegistrarSettings
-from cometmq.broker.registration.registration import Registration
+from cometmq.broker.registration.registrar import Registrar
 from cometmq.broker.registration.requests import NameserverChannels
+from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.codec.bodies.topic_config import TopicTable
-from cometmq.codec.headers.nameserver import BrokerIdentity, RegisterBrokerResponse
+from cometmq.codec.headers.nameserver import RegisterBrokerResponse
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.model.data_version import DataVersion
@@ -23,13 +23,12 @@ from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
 from cometmq.net.requests import Handler
 from cometmq.net.server import Server
+from cometmq.steps.on_loop import Machines
 from tests.support.no_log import system_world
 from tests.support.processes import free_port
 from tests.support.scripted import until
 from tests.support.steps import run
 from tests.support.tables import answering
-
-IDENTITY = BrokerIdentity("broker-a", "127.0.0.1:10911", "DefaultCluster", 0)
 
 
 class Topics:
@@ -59,30 +58,35 @@ async def nameserver(port: int = 0) -> AsyncIterator[NameServer]:
 
 @asynccontextmanager
 async def registrar(
-    *addresses: str, topics: Topics, identity: BrokerIdentity = IDENTITY, **settings: bool
-) -> AsyncIterator[Registration]:
+    *nameservers: str, topics: Topics, broker_id: int = 0, is_compressed: bool = False
+) -> AsyncIterator[Registrar]:
     channels = Channels(SystemClock())
     world = system_world()
     registrar = Registrar(
-        addresses,
-        identity,
+        BrokerSettings(
+            broker_name="broker-a",
+            broker_id=broker_id,
+            nameservers=";".join(nameservers),
+            is_registration_compressed=is_compressed,
+        ),
+        f"127.0.0.1:1091{broker_id + 1}",
         topics,
-        ha_address="127.0.0.1:10912",
+        ha_address="127.0.0.1:10920",
         ask=NameserverChannels(channels),
         timers=world,
-        settings=RegistrarSettings(**settings),
     )
-    made = Registration(registrar, world)
-    await made.start()
+    machines = Machines(world, "registrar")
+    await machines.run(registrar.start(machines.keep))
     try:
-        yield made
+        yield registrar
     finally:
-        await made.close()
+        await machines.close()
+        await machines.run(registrar.leave())
         await channels.close()
 
 
 @asynccontextmanager
-async def told_by(register: Handler, topics: Topics) -> AsyncIterator[Registration]:
+async def told_by(register: Handler, topics: Topics) -> AsyncIterator[Registrar]:
     """A registrar, and a nameserver that answers registrations so."""
     dispatcher = answering(
         {
@@ -113,10 +117,10 @@ async def test_a_change_is_known_when_register_returns():
         topics = Topics("A", "B")
         async with registrar(names.address, topics=topics) as told:
             topics.add("C")
-            await run(told.registrar.register())
+            await run(told.register())
             assert set(names.routes.topics) == {"A", "B", "C"}
             topics.add("D")
-            told.registrar.changed()
+            told.changed()
             await until(lambda: "D" in names.routes.topics, "the change")
 
 
@@ -131,8 +135,8 @@ async def test_many_changes_at_once_are_told_together():
     async with told_by(count, topics) as told:
         for number in range(100):
             topics.add(f"T{number}")
-            told.registrar.changed()
-        await run(told.registrar.register())
+            told.changed()
+        await run(told.register())
         assert len(counts) <= 3
 
 
@@ -142,7 +146,7 @@ async def test_a_nameserver_that_hangs_delays_a_change_by_the_time_that_it_may_t
     async with told_by(lambda *_: answers.pop() if answers else None, topics) as told:
         topics.add("B")
         began = time.monotonic()
-        await run(told.registrar.register(1.0))
+        await run(told.register(1.0))
         assert 1.0 <= time.monotonic() - began < 2.0
 
 
@@ -154,7 +158,7 @@ async def test_a_nameserver_that_is_down_delays_nobody_and_is_told_once_it_is_up
             assert set(up.routes.topics) == {"A", "B"}
             topics.add("C")
             async with asyncio.timeout(5):
-                await run(told.registrar.register())
+                await run(told.register())
             assert "C" in up.routes.topics
             async with nameserver(port) as late:
                 await until(lambda: set(late.routes.topics) == {"A", "B", "C"}, "all topics")
@@ -173,68 +177,41 @@ async def test_a_nameserver_that_was_restarted_is_told_again():
         await made.__aexit__(None, None, None)
 
 
-async def test_what_did_not_change_is_not_sent_again_where_force_register_is_off():
-    async with nameserver() as names:
-        topics = Topics("A", "B")
-        async with registrar(names.address, topics=topics, is_forced=False) as told:
-            assert set(names.routes.topics) == {"A", "B"}
-            names.routes.delete_topic("B")
-            await run(told.registrar.register())
-            assert set(names.routes.topics) == {"A"}
-            topics.add("C")
-            await run(told.registrar.register())
-            assert set(names.routes.topics) == {"A", "B", "C"}
-
-
-async def test_a_slave_learns_its_master_and_everyone_the_order_configuration():
-    async with nameserver() as names:
-        master = registrar(names.address, topics=Topics("A", "B"))
-        async with master as first:
-            assert first.registrar.master == RegisterBrokerResponse()
-            channels = Channels(SystemClock())
-            fields = {"namespace": "ORDER_TOPIC_CONFIG", "key": "A", "value": "broker-a:4"}
-            await channels.call(
-                names.address, Command(RequestCode.PUT_KV_CONFIG, fields=fields)
-            )
-            await channels.close()
-            slave = BrokerIdentity("broker-a", "127.0.0.1:10921", "DefaultCluster", 1)
-            async with registrar(
-                names.address, topics=Topics("A", "B"), identity=slave
-            ) as told:
-                news: list[RegisterBrokerResponse] = []
-                told.registrar.on_master.append(news.append)
-                await run(told.registrar.register())
-                assert not news, "nothing has changed"
-                assert told.registrar.master == RegisterBrokerResponse(
-                    ha_server_addr="127.0.0.1:10912", master_addr="127.0.0.1:10911"
-                )
-                assert told.registrar.order_topics == {"A": "broker-a:4"}
+async def test_a_slave_learns_its_master():
+    async with (
+        nameserver() as names,
+        registrar(names.address, topics=Topics("A", "B")) as first,
+        registrar(names.address, topics=Topics("A", "B"), broker_id=1) as told,
+    ):
+        assert first.master == RegisterBrokerResponse()
+        news: list[RegisterBrokerResponse] = []
+        told.on_master.append(news.append)
+        await run(told.register())
+        assert not news, "nothing has changed"
+        assert told.master == RegisterBrokerResponse(
+            ha_server_addr="127.0.0.1:10920", master_addr="127.0.0.1:10911"
+        )
 
 
 async def test_who_wants_to_know_the_master_is_told_when_it_changes():
-    async with nameserver() as names:
-        slave = BrokerIdentity("broker-a", "127.0.0.1:10921", "DefaultCluster", 1)
-        async with registrar(names.address, topics=Topics("A", "B"), identity=slave) as told:
-            news: list[RegisterBrokerResponse] = []
-            told.registrar.on_master.append(news.append)
-            async with registrar(names.address, topics=Topics("A", "B")):
-                await run(told.registrar.register())
-                await run(told.registrar.register())
-                master = RegisterBrokerResponse(
-                    ha_server_addr="127.0.0.1:10912", master_addr="127.0.0.1:10911"
-                )
-                assert news == [master]
-            await run(told.registrar.register())
-            assert told.registrar.master == master, "who is gone is still the one to be asked"
+    async with (
+        nameserver() as names,
+        registrar(names.address, topics=Topics("A", "B"), broker_id=1) as told,
+    ):
+        news: list[RegisterBrokerResponse] = []
+        told.on_master.append(news.append)
+        async with registrar(names.address, topics=Topics("A", "B")):
+            await run(told.register())
+            await run(told.register())
+            master = RegisterBrokerResponse(
+                ha_server_addr="127.0.0.1:10920", master_addr="127.0.0.1:10911"
+            )
             assert news == [master]
+        await run(told.register())
+        assert told.master == master, "who is gone is still the one to be asked"
+        assert news == [master]
 
 
 async def test_without_nameservers_there_is_nothing_to_do():
     async with registrar(topics=Topics("A", "B")) as told:
-        await run(told.registrar.register())
-
-
-def test_the_period_stays_within_the_bounds_of_rocketmq():
-    assert RegistrarSettings(period_ms=1).period_seconds == 10
-    assert RegistrarSettings().period_seconds == 30
-    assert RegistrarSettings(period_ms=10**9).period_seconds == 60
+        await run(told.register())

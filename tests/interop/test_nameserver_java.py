@@ -4,15 +4,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cometmq.broker.registration.registrar import Registrar, RegistrarSettings
-from cometmq.broker.registration.registration import Registration
+from cometmq.broker.registration.registrar import Registrar
 from cometmq.broker.registration.requests import NameserverChannels
+from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.codec.bodies.topic_config import TopicTable
-from cometmq.codec.headers.nameserver import BrokerIdentity, RegisterBrokerResponse
+from cometmq.codec.headers.nameserver import RegisterBrokerResponse
 from cometmq.model.data_version import DataVersion
 from cometmq.model.topic import TopicConfig
 from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
+from cometmq.steps.on_loop import Machines
 from tests.interop import reference
 from tests.support import processes
 from tests.support.frames import ask
@@ -121,23 +122,27 @@ async def test_our_registrar_keeps_a_java_nameserver_told(java_nameserver, is_co
     channels = Channels(SystemClock())
     world = system_world()
     made = Registrar(
-        [java_nameserver.address],
-        BrokerIdentity("broker-r", "127.0.0.1:10911", "DefaultCluster", 0),
+        BrokerSettings(
+            broker_name="broker-r",
+            nameservers=java_nameserver.address,
+            is_registration_compressed=is_compressed,
+        ),
+        "127.0.0.1:10911",
         lambda: tables[-1],
         ha_address="127.0.0.1:10912",
         ask=NameserverChannels(channels),
         timers=world,
-        settings=RegistrarSettings(is_compressed=is_compressed, is_forced=False),
     )
-    registrar = Registration(made, world)
-    await registrar.start()
+    machines = Machines(world, "registrar")
+    await machines.run(made.start(machines.keep))
     route = reference.route_of(java_nameserver.address, "A")
     assert b'"brokerAddrs":{"0":"127.0.0.1:10911"}' in route
     tables.append(TopicTable(DataVersion(2, 2), {**table.topics, "C": TopicConfig("C")}))
     await run(made.register())
     assert b"broker-r" in reference.route_of(java_nameserver.address, "C")
-    assert registrar.registrar.master == RegisterBrokerResponse()
-    await registrar.close()
+    assert made.master == RegisterBrokerResponse()
+    await machines.close()
+    await machines.run(made.leave())
     await channels.close()
     wait_until(
         lambda: ask(java_nameserver.address, 105, {"topic": "A"})[0]["code"] == 17,

@@ -23,7 +23,6 @@ from cometmq.broker.registration.addresses import unique_ids_of
 from cometmq.broker.registration.group_watch import Fence, GroupWatch
 from cometmq.broker.registration.registered_topics import RegisteredTopics
 from cometmq.broker.registration.registrar import Registrar
-from cometmq.broker.registration.registration import Registration, registrar_of
 from cometmq.broker.registration.requests import NameserverChannels
 from cometmq.broker.replication.copier import LogCopier
 from cometmq.broker.replication.copy_mark import CopyMark, KnownTopics
@@ -143,7 +142,6 @@ class RunningRole:
     features: Sequence[Feature] = ()
     sends: Sends
     parts: Parts
-    registration: Registration
     ha_port = 0
     _metadata: MasterMetadata | None = None
     _is_final = True
@@ -173,7 +171,7 @@ class RunningRole:
         await self._adapt_tables()
         self._open_replicas()
         self._registrar = self._make_registrar()
-        self.registration = Registration(self._registrar, ground.beats)
+        self._registering = Machines(ground.beats, "registrar")
         self._watch = self._make_watch()
         self._house = Machines(ground.beats, "broker")
         for close in (self._close_registration, self._house.close, self._machines.close):
@@ -205,7 +203,7 @@ class RunningRole:
         """Try to register at the nameservers, if any, and start housekeeping and other jobs of a broker that serves."""
         await self._settle()
         self._keep_house()
-        await self.registration.start()
+        await self._registering.run(self._registrar.start(self._registering.keep))
         self._watch.begin(self._house.keep)
 
     async def leave(self, *, is_final: bool) -> None:
@@ -218,7 +216,9 @@ class RunningRole:
         await self._jobs.aclose()
 
     async def _close_registration(self) -> None:
-        await self.registration.close(leaves=self._is_final)
+        await self._registering.close()
+        if self._is_final:
+            await self._registering.run(self._registrar.leave())
 
     async def end(self) -> None:
         """Close the features and replication (a group with elections goes on), and remove this role's callbacks."""
@@ -313,7 +313,7 @@ class RunningRole:
         base, settings = self.ground.parts, self._settings
         self._registered = RegisteredTopics(base.topics, base.store, base.clock, settings)
         self._registered.look()  # A damaged store accepts no messages from the start.
-        registrar = registrar_of(
+        registrar = Registrar(
             settings,
             base.address,
             self._registered.table,

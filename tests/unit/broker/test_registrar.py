@@ -18,7 +18,6 @@ from cometmq.broker.registration.registrar import (
     CHANGE_SECONDS_MAX,
     WHOLE_MAX,
     Registrar,
-    RegistrarSettings,
 )
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.topics import Topics
@@ -103,19 +102,18 @@ class HandNameservers:
 class Bench:
     """A registrar of a broker with so many topics, and two nameservers."""
 
-    def __init__(self, count: int = 1, **settings: bool) -> None:
+    def __init__(self, count: int = 1, period_ms: int = 30_000) -> None:
         self.world = HandWorld()
         self.nameservers = HandNameservers(self.world)
         names = [f"t{number}" for number in range(count)]
         self.table = TopicTable(DataVersion(1, 1), {name: TopicConfig(name) for name in names})
         self.registrar = Registrar(
-            ["one", "two"],
-            BrokerIdentity("broker-a", "127.0.0.1:10911", "DefaultCluster", 0),
+            BrokerSettings(nameservers="one;two", register_period_ms=period_ms),
+            "127.0.0.1:10911",
             lambda: self.table,
             ha_address="127.0.0.1:10912",
             ask=self.nameservers,
             timers=self.world,
-            settings=RegistrarSettings(**settings),
         )
 
     def keep(self, name: str, step) -> KeptMachine:
@@ -167,6 +165,12 @@ def test_each_period_it_tells_again_and_one_that_is_down_each_three_seconds(benc
     }
     assert at["one"] == [0, 30, 60]
     assert at["two"] == list(range(0, 61, 3))
+
+
+@pytest.mark.parametrize(("period_ms", "seconds"), [(1, 10), (30_000, 30), (10**9, 60)])
+def test_the_period_stays_within_the_bounds_of_rocketmq(period_ms, seconds):
+    bench = Bench(period_ms=period_ms)
+    assert bench.registrar.period_seconds == seconds
 
 
 def test_a_nameserver_that_was_lost_is_told_again_a_second_later():

@@ -7,12 +7,10 @@ QueryAssignmentProcessor of RocketMQ 5.3.3; modes are kept in messageRequestMode
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from cometmq.broker.parts import Parts
-from cometmq.broker.registration.nameserver_calls import AskNameservers
+from cometmq.broker.registration.nameserver_calls import AskNameservers, answer_of
 from cometmq.broker.settings.broker_settings import BrokerSettings
-from cometmq.broker.tables.client_peer import PeerAnswer
 from cometmq.broker.tables.saving import Saver, saved
 from cometmq.codec.bodies.assignment import (
     AVERAGELY,
@@ -32,7 +30,7 @@ from cometmq.model.errors import CodecError, NetError, RequestError
 from cometmq.model.names import is_retry_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.model.shares import allocate_averagely, allocate_for_pop, allocate_in_circle
-from cometmq.steps.steps import Done, Steps, called_back
+from cometmq.steps.steps import Steps
 
 _log = logging.getLogger(__name__)
 
@@ -179,8 +177,12 @@ class RouteLookup:
         """Return a topic's queues of all brokers that can be consumed; None if no nameserver returns a route."""
         for address in self._settings.nameserver_addresses:
             try:
-                answer: PeerAnswer = yield from called_back(
-                    partial(self._begin, address, topic)
+                answer = yield from answer_of(
+                    self._ask,
+                    address,
+                    RequestCode.GET_ROUTEINFO_BY_TOPIC,
+                    {"topic": topic},
+                    timeout_ms=ROUTE_TIMEOUT_MS,
                 )
                 if answer.code == ResponseCode.SUCCESS:
                     return decode_topic_route(answer.body).read_queues(topic)
@@ -189,7 +191,3 @@ class RouteLookup:
                     "no route of topic %s from nameserver %s: %s", topic, address, error
                 )
         return None
-
-    def _begin(self, address: str, topic: str, done: Done) -> None:
-        code, fields = RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}
-        self._ask(address, code, fields, b"", timeout_ms=ROUTE_TIMEOUT_MS, done=done)

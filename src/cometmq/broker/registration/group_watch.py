@@ -15,9 +15,8 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from cometmq.broker.registration.nameserver_calls import AskNameservers
+from cometmq.broker.registration.nameserver_calls import AskNameservers, answer_of
 from cometmq.broker.registration.registrar import KeepMachine
-from cometmq.broker.tables.client_peer import PeerAnswer
 from cometmq.codec.bodies.cluster import decode_member_group
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.nameserver import BrokerIdentity, MemberGroupRequest
@@ -25,7 +24,7 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CometError
 from cometmq.model.route import MASTER_ID
 from cometmq.steps.runner import NEVER, KeptMachine
-from cometmq.steps.steps import Steps, called_back
+from cometmq.steps.steps import Steps
 from cometmq.store.message_store import MessageStore
 from cometmq.store.running_flags import RunningFlag
 
@@ -124,7 +123,16 @@ class GroupWatch:
         if self._fence is None and self._has_master():
             return PERIOD_SECONDS
         try:
-            answer = yield from self._asked(nameserver)
+            request = MemberGroupRequest(
+                self._identity.cluster_name, self._identity.broker_name
+            )
+            answer = yield from answer_of(
+                self._ask,
+                nameserver,
+                RequestCode.GET_BROKER_MEMBER_GROUP,
+                encode_fields(request),
+                timeout_ms=_TIMEOUT_MS,
+            )
             if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:  # Older than 5.0.
                 return self._unable(nameserver)
             if answer.code == ResponseCode.SUCCESS:
@@ -140,20 +148,6 @@ class GroupWatch:
             if self.other_master() is not None:
                 return PERIOD_SECONDS  # A master may have been stopped by this: notice an answer soon.
         return PERIOD_SECONDS if self._fence is None else NEVER
-
-    def _asked(self, nameserver: str) -> Steps[PeerAnswer]:
-        request = MemberGroupRequest(self._identity.cluster_name, self._identity.broker_name)
-        answer: PeerAnswer = yield from called_back(
-            lambda done: self._ask(
-                nameserver,
-                RequestCode.GET_BROKER_MEMBER_GROUP,
-                encode_fields(request),
-                b"",
-                timeout_ms=_TIMEOUT_MS,
-                done=done,
-            )
-        )
-        return answer
 
     def _unable(self, nameserver: str) -> float:
         """Return the pause for a nameserver that cannot list members; a slave registers there to learn its master."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from cometmq.broker.tables.client_peer import PeerAnswer
+from cometmq.steps.steps import Steps, called_back
 
 
 class NameserverCalls(Protocol):
@@ -42,3 +43,19 @@ class AskNameservers(Protocol):
     def when_lost(self, address: str, lost: Callable[[], None]) -> None:
         """Call back, later, when the connection to a nameserver is closed; soon if there is none."""
         ...
+
+
+def answer_of(
+    ask: AskNameservers,
+    address: str,
+    code: int,
+    fields: dict[str, str],
+    body: bytes = b"",
+    *,
+    timeout_ms: int,
+) -> Steps[PeerAnswer]:
+    """Send a request to a nameserver and return the answer, whatever its code; raise CometError if it gives none."""
+    answer: PeerAnswer = yield from called_back(
+        lambda done: ask(address, code, fields, body, timeout_ms=timeout_ms, done=done)
+    )
+    return answer

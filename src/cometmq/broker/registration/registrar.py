@@ -11,26 +11,21 @@ and BrokerOuterAPI of RocketMQ 5.3.3.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
-from cometmq.broker.registration.nameserver_calls import AskNameservers
+from cometmq.broker.registration.nameserver_calls import AskNameservers, answer_of
 from cometmq.broker.registration.registration_body import RegistrationBody, make_body
+from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.client_peer import PeerAnswer
-from cometmq.codec.bodies.kv import decode_kv_table
 from cometmq.codec.bodies.register import body_crc
 from cometmq.codec.bodies.route import encode_topic_route
-from cometmq.codec.bodies.topic_config import (
-    TopicTable,
-    decode_data_version,
-    encode_data_version,
-)
+from cometmq.codec.bodies.topic_config import TopicTable
 from cometmq.codec.fields import decode_fields, encode_fields
 from cometmq.codec.headers.nameserver import (
     BrokerIdentity,
-    DataVersionResponse,
     RegisterBroker,
     RegisterBrokerResponse,
 )
@@ -38,7 +33,6 @@ from cometmq.codec.headers.topic import TopicRequest
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import BrokerRefused, CometError
-from cometmq.model.frozen import dataclass
 from cometmq.model.route import QueueData, TopicRoute
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.runner import KeptMachine, Timers
@@ -64,28 +58,6 @@ ATTRIBUTES_MAX = 1 << 20  # Characters.
 SINGLES_MAX = 200
 
 
-@dataclass(frozen=True, slots=True)
-class RegistrarSettings:
-    """The settings of a broker's registration.
-
-    Attributes:
-        period_ms: Pause between registrations without changes (registerNameServerPeriod), before its bounds apply.
-        timeout_ms: Timeout for a nameserver's answer (registerBrokerTimeoutMills).
-        is_compressed: Whether to compress the topics (compressedRegister).
-        is_forced: Whether to register even if nothing has changed (forceRegister).
-    """
-
-    period_ms: int = 30_000
-    timeout_ms: int = 24_000
-    is_compressed: bool = False
-    is_forced: bool = True
-
-    @property
-    def period_seconds(self) -> float:
-        """The pause between registrations in seconds, within RocketMQ's bounds of 10 and 60 s."""
-        return min(max(self.period_ms, PERIOD_MS_MIN), PERIOD_MS_MAX) / 1000
-
-
 class KeepMachine(Protocol):
     """Starts background jobs, as `steps.on_loop.Machines.keep` does."""
 
@@ -99,38 +71,42 @@ class Registrar:
 
     Attributes:
         master: A slave's master as nameservers last named it; its addresses are empty if none did.
-        order_topics: The order configuration by topic, as last received from a nameserver.
         on_master: Called with `master` when it has changed.
         on_registered: Called with a nameserver when it has answered a registration of all topics, or that failed.
     """
 
     def __init__(
         self,
-        nameservers: Sequence[str],
-        identity: BrokerIdentity,
+        settings: BrokerSettings,
+        address: str,
         topics: Callable[[], TopicTable],
         *,
         ha_address: str,
         ask: AskNameservers,
         timers: Timers,
-        settings: RegistrarSettings | None = None,
     ) -> None:
-        """Register at `nameservers` ("host:port" each) from `start` on.
+        """Register a broker, which clients reach at `address`, at the nameservers of its settings, from `start` on.
 
         `topics` returns the topics and their version, and must not change topics without a new version; `ha_address` is
         the address from which slaves copy the log; `ask` sends requests, and its owner closes it.
         """
         self.master = RegisterBrokerResponse()
-        self.order_topics: Mapping[str, str] = {}
         self.on_master: list[Callable[[RegisterBrokerResponse], None]] = []
         self.on_registered: list[Callable[[str], None]] = []
-        self.identity = identity
-        self.settings = settings or RegistrarSettings()
+        self.identity = BrokerIdentity(
+            settings.broker_name, address, settings.cluster_name, settings.broker_id
+        )
+        # The pause between registrations without changes.
+        self.period_seconds = (
+            min(max(settings.register_period_ms, PERIOD_MS_MIN), PERIOD_MS_MAX) / 1000
+        )
+        self.timeout_ms = settings.register_timeout_ms
         self.timers = timers
         self.ask = ask
+        self._is_compressed = settings.is_registration_compressed
         self._topics = topics
         self._ha_address = ha_address
-        self._links = [_Link(address, self) for address in nameservers]
+        self._links = [_Link(each, self) for each in settings.nameserver_addresses]
         self._body: tuple[DataVersion, RegistrationBody] | None = None
         # Waiters for a body that is being encoded, by its version.
         self._making: dict[DataVersion, list[Done]] = {}
@@ -140,7 +116,7 @@ class Registrar:
         rounds = [link.ask_round() for link in self._links]
         for link in self._links:
             link.begin(keep)
-        yield from _all_of(rounds, self.settings.timeout_ms / 1000)
+        yield from _all_of(rounds, self.timeout_ms / 1000)
 
     def changed(self, topic: str | None = None) -> None:
         """Register soon, because one topic or (None) any topics have changed."""
@@ -192,15 +168,9 @@ class Registrar:
     def tell(self, address: str) -> Steps[None]:
         """Register all topics at one nameserver; raise CometError if it cannot be reached, does not answer or refuses.
 
-        Its answer updates `master` and `order_topics`. Without `is_forced`, the nameserver is asked first, and gets no
-        topics if it has this version of them already.
+        Its answer updates `master`.
         """
-        table = self._topics()
-        if not self.settings.is_forced and not (
-            yield from self._is_news(address, table.version)
-        ):
-            return
-        body = yield from self._encoded(table)
+        body = yield from self._encoded(self._topics())
         header = RegisterBroker(
             broker_name=self.identity.broker_name,
             broker_addr=self.identity.broker_addr,
@@ -219,8 +189,6 @@ class Registrar:
             for told in self.on_registered:
                 told(address)
         self._master_told(decode_fields(RegisterBrokerResponse, answer.fields))
-        if answer.body:
-            self.order_topics = decode_kv_table(answer.body)
 
     def _master_told(self, master: RegisterBrokerResponse) -> None:
         """Note the master from an answer, and call `on_master` if it changed; an answer without one changes nothing."""
@@ -234,17 +202,6 @@ class Registrar:
             for told in self.on_master:
                 told(news)
 
-    def _is_news(self, address: str, version: DataVersion) -> Steps[bool]:
-        """Return whether a nameserver has other topics of this broker, or none; asking this is also a heartbeat."""
-        answer = yield from self._call(
-            address,
-            RequestCode.QUERY_DATA_VERSION,
-            encode_fields(self.identity),
-            encode_data_version(version),
-        )
-        is_changed = decode_fields(DataVersionResponse, answer.fields).changed
-        return is_changed or not answer.body or decode_data_version(answer.body) != version
-
     def _encoded(self, table: TopicTable) -> Steps[RegistrationBody]:
         """Return the body, encoded in a thread if it is large; the last one is kept for the other nameservers."""
         version = table.version
@@ -252,7 +209,7 @@ class Registrar:
             yield from called_back(self._making[version].append)
         if self._body is not None and self._body[0] == version:
             return self._body[1]
-        make = partial(make_body, table, is_compressed=self.settings.is_compressed)
+        make = partial(make_body, table, is_compressed=self._is_compressed)
         if not _is_large(table):
             body = make()
         else:
@@ -274,7 +231,7 @@ class Registrar:
 
     def singles(self, names: Collection[str]) -> list[TopicConfig] | None:
         """Return the existing topics among `names`, to be registered one by one; None if all topics must be sent."""
-        if len(names) > SINGLES_MAX or not self.settings.is_forced:
+        if len(names) > SINGLES_MAX:
             return None
         topics = self._topics().topics
         if len(topics) <= WHOLE_MAX:
@@ -301,9 +258,8 @@ class Registrar:
         self, address: str, code: RequestCode, fields: dict[str, str], body: bytes = b""
     ) -> Steps[PeerAnswer]:
         """Send a request to a nameserver; raise CometError if it cannot be reached, does not answer or refuses."""
-        timeout_ms = self.settings.timeout_ms
-        answer: PeerAnswer = yield from called_back(
-            lambda done: self.ask(address, code, fields, body, timeout_ms=timeout_ms, done=done)
+        answer = yield from answer_of(
+            self.ask, address, code, fields, body, timeout_ms=self.timeout_ms
         )
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerRefused(answer.code, answer.remark or "", address)
@@ -405,7 +361,7 @@ class _Link:
             # One callback per connection, not one per period.
             self._is_watching = True
             self._registrar.ask.when_lost(self.address, self._lost)
-        return self._registrar.settings.period_seconds
+        return self._registrar.period_seconds
 
     def _lost(self) -> None:
         self._is_watching = False
@@ -432,7 +388,7 @@ class _Link:
     def _tell_singly(self, names: set[str]) -> Steps[bool]:
         """Register these topics one by one; return False if all topics must be sent, for example as one was refused."""
         registrar = self._registrar
-        due = self._whole_at + registrar.settings.period_seconds
+        due = self._whole_at + registrar.period_seconds
         if not self.is_up or not names or registrar.timers.monotonic() >= due:
             return False
         configs = registrar.singles(names)
@@ -455,13 +411,12 @@ class _Link:
                 _log.warning("unregistering at nameserver %s failed: %s", self.address, why)
             told()
 
-        settings = self._registrar.settings
         self._registrar.ask(
             self.address,
             RequestCode.UNREGISTER_BROKER,
             encode_fields(self._registrar.identity),
             b"",
-            timeout_ms=min(settings.timeout_ms, _UNREGISTER_TIMEOUT_MS),
+            timeout_ms=min(self._registrar.timeout_ms, _UNREGISTER_TIMEOUT_MS),
             done=done,
         )
 
