@@ -15,7 +15,7 @@ COROUTINES = {
         "hand_over", "_wait_for_copy", "check_promotable", "stop_copying", "_until",
     },
     "broker/role_change.py": {
-        "_tell_change", "_changed", "_demote", "_promote", "_begin", "_go_back", "_become", "_keep",
+        "_tell_change", "_changed", "_demote", "_promote", "_replace", "_go_back", "_become", "_keep",
     },
     "broker/elected_role.py": {
         "begin", "leave", "end", "_adapt_tables", "_adapt", "_lead", "_follow", "_follow_leader", "_leave", "_become",

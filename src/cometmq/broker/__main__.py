@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from cometmq.broker.server import Broker
-from cometmq.broker.settings.broker_settings import BrokerSettings, conf_file, load_settings
+from cometmq.broker.settings.broker_settings import BrokerSettings, load_settings
 from cometmq.broker.start_check import check_unstarted
 from cometmq.kernel import WHY_PLAIN
 from cometmq.model.address import is_loopback
@@ -32,7 +32,7 @@ from cometmq.process.huge_pages import join_as_it_grows
 from cometmq.process.log_file import ProgramLog, failed_start
 from cometmq.process.program_log import UNCOUNTED
 from cometmq.process.systemd import notify, ping_watchdog
-from cometmq.store.conf_file import ConfFile
+from cometmq.store.conf_file import ConfFile, conf_file
 from cometmq.store.disk import failed, lack_of
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
             _print_settings(settings, is_all=shown == "-p")
             return 0
         log = ProgramLog(os.environ)
-        file = conf_file(conf, os.environ, flags)
+        file = conf_file(BrokerSettings, conf, os.environ, flags)
         return _start(log, file, *load_settings(conf, arguments=flags))
     except OSError as error:
         why = str(error)

@@ -16,7 +16,7 @@ it can.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 
 from cometmq.broker.role import Ground, MasterRole, RunningRole, SlaveRole, role_of
@@ -116,7 +116,7 @@ class RoleChanges:
 
         Runs in a thread.
         """
-        if self._conf is None or not self._conf.is_there:
+        if self._conf is None or self._conf.path is None:
             raise _refused(
                 "it was started without a conf file, so the next start would forget the new role; "
                 "start it with -c and a conf file"
@@ -150,14 +150,7 @@ class RoleChanges:
         if not isinstance(role, MasterRole):
             raise _refused("it is a slave already")
         role.check_successor(successor)
-        before = self._now()
-        try:
-            end = await role.hand_over(successor)
-            await self._keep(values, before)
-        except Exception as error:
-            await self._go_back(before, error)
-            raise
-        await self._begin(values, before)
+        end = await self._replace(role.hand_over(successor), values)
         _log.warning(
             "this broker is a slave now, with brokerId=%s; its log ends at %d", values[_ID], end
         )
@@ -168,19 +161,24 @@ class RoleChanges:
         if not isinstance(role, SlaveRole):
             raise _refused("it is a master already")
         await role.check_promotable(wish.log_end, is_forced=wish.is_forced)
+        end = await self._replace(role.stop_copying(), values)
+        _log.warning("this broker is the master now; its log ends at %d", end)
+        return RoleChanged(MASTER_ID, end)
+
+    async def _replace(
+        self, leaving: Coroutine[None, None, int], values: Mapping[str, str]
+    ) -> int:
+        """Leave the old role, write the new one into the file, begin it, and return the end of the log at that time.
+
+        If a step fails, try to restore the old role, also in the file, and raise an error.
+        """
         before = self._now()
         try:
-            end = await role.stop_copying()
+            end = await leaving
             await self._keep(values, before)
         except Exception as error:
             await self._go_back(before, error)
             raise
-        await self._begin(values, before)
-        _log.warning("this broker is the master now; its log ends at %d", end)
-        return RoleChanged(MASTER_ID, end)
-
-    async def _begin(self, values: Mapping[str, str], before: Mapping[str, str]) -> None:
-        """Begin the role that the file has; if that fails, try to restore role and file, and raise an error."""
         try:
             await self._become(values)
         except Exception as error:
@@ -188,6 +186,7 @@ class RoleChanges:
                 await self._keep(before, before)
             await self._go_back(before, error)
             raise _refused(f"it could not start as {values[_ROLE]}: {error}") from error
+        return end
 
     async def _go_back(self, before: Mapping[str, str], error: Exception) -> None:
         _log.error("this broker returns to its old role %s: %s", before[_ROLE], error)

@@ -4,18 +4,16 @@ A `namesrv.conf` written for Java can usually be used unchanged. A difference: w
 listens on loopback only, unless it has a container's network for itself (docs/compatibility.md).
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cometmq.access.keys import AccessKeys, check_secret_files, further_layers
 from cometmq.model.frozen import dataclass
 from cometmq.model.judged_keys import read_settings
-from cometmq.model.settings import Layer, environment_layer, flags_layer, setting
+from cometmq.model.settings import Layer, setting
 from cometmq.model.unsupported import BLACK_LIST, TLS
 from cometmq.process.program_log import LogLevel
-from cometmq.store.conf_file import ConfFile
-from cometmq.store.real_disk import RealDisk
+from cometmq.store.conf_file import ConfFile, conf_file
 
 PORT_DEFAULT = 9876
 
@@ -86,46 +84,36 @@ class NameServerSettings(AccessKeys):
 
 
 def layers_of(
-    conf_file: str | None, environment: Mapping[str, str], arguments: Sequence[str] = ()
+    path: str | None, environment: Mapping[str, str], arguments: Sequence[str] = ()
 ) -> list[Layer]:
     """Return the layers of a nameserver's settings, from lowest to highest priority.
 
     Raises SettingsError if a file cannot be read, or a flag is unknown.
     """
-    file = _conf_file(conf_file, environment, arguments)
+    return _layers(conf_file(NameServerSettings, path, environment, arguments), environment)
+
+
+def _layers(file: ConfFile, environment: Mapping[str, str]) -> list[Layer]:
     layers = [*file.layers(), *file.above]
-    return [*further_layers(layers, _absolute(conf_file), environment), *layers]
+    return [*further_layers(layers, file.path, environment), *layers]
 
 
 def read_nameserver_settings(
-    conf_file: str | None, arguments: Sequence[str], environment: Mapping[str, str]
+    path: str | None, arguments: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[NameServerSettings, ConfFile, list[str]]:
     """Read a nameserver's settings from file, environment and flags; return them, the `ConfFile`, and warnings.
 
     Args:
-        conf_file: Path of a Java properties file, or None.
+        path: Path of a Java properties file, or None.
         arguments: Flags such as `--listen-port 0`.
         environment: Environment of the process, with COMETMQ_* variables.
 
     Raises:
         SettingsError: A file cannot be read, or a setting cannot be used.
     """
-    layers = layers_of(conf_file, environment, arguments)
+    file = conf_file(NameServerSettings, path, environment, arguments)
+    layers = _layers(file, environment)
     check_secret_files(NameServerSettings, layers)
     settings, warnings = read_settings(NameServerSettings, layers, UNSUPPORTED_KEYS)
     settings.check_access()
-    return settings, _conf_file(conf_file, environment, arguments), warnings
-
-
-def _conf_file(
-    path: str | None, environment: Mapping[str, str], arguments: Sequence[str]
-) -> ConfFile:
-    above = (
-        environment_layer(NameServerSettings, environment),
-        flags_layer(NameServerSettings, arguments),
-    )
-    return ConfFile(_absolute(path), RealDisk(), above=above)
-
-
-def _absolute(path: str | None) -> str | None:
-    return os.path.abspath(path) if path else None  # noqa: PTH100  The disk interface takes strings.
+    return settings, file, warnings

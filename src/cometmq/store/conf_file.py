@@ -5,53 +5,51 @@ they override the file, and are overridden by environment and command line.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from cometmq.codec.java_properties import decode_java_properties, encode_java_properties
 from cometmq.model.errors import CodecError, SettingsError
-from cometmq.model.settings import Layer
+from cometmq.model.settings import Layer, environment_layer, flags_layer
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk, read_file
+from cometmq.store.real_disk import RealDisk
 
 
 class ConfFile:
     """The conf file of one program.
 
     Attributes:
+        path: Its absolute path; None without a file.
         above: Layers that override the file at each start: the environment and the command line.
     """
 
     def __init__(self, path: str | None, disk: Disk, *, above: Sequence[Layer] = ()) -> None:
         """Use the file at an absolute path; with None there is no file, and changes are lost at the next start."""
         self.above = above
-        self._path = path
+        self.path = path
         self._disk = disk
         self._overlay = ConfigFile(f"{path}.overlay", disk) if path else None
-
-    @property
-    def is_there(self) -> bool:
-        """Whether changes outlast a restart, because the program has a conf file."""
-        return self._path is not None
 
     def layers(self) -> list[Layer]:
         """Return a layer of values for the file, then one for its overlay; none without a file.
 
         Raises SettingsError if reading fails.
         """
-        if self._path is None:
+        if self.path is None:
             return []
         try:
-            content = read_file(self._disk, self._path)
+            content = read_file(self._disk, self.path)
             return [
-                Layer(self._path, decode_java_properties(content)),
-                Layer(f"{self._path}.overlay", self._changes()),
+                Layer(self.path, decode_java_properties(content)),
+                Layer(f"{self.path}.overlay", self._changes()),
             ]
         except (OSError, CodecError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise SettingsError(f"{self._path}: {reason}") from error
+            raise SettingsError(f"{self.path}: {reason}") from error
 
     def sources(self) -> str:
         """Return where a program's settings come from, for its log: its files, and the keys from elsewhere, without values."""
-        files = self._path or "no configuration file"
+        files = self.path or "no configuration file"
         if self._overlay is not None and self._disk.exists(self._overlay.path):
             files += f" and {self._overlay.path}, which has the changes by requests"
         others = (
@@ -76,3 +74,15 @@ class ConfFile:
         if self._overlay is None:
             return {}
         return self._overlay.load(lambda text: decode_java_properties(text.encode())) or {}
+
+
+def conf_file(
+    kind: type, path: str | None, environment: Mapping[str, str], arguments: Sequence[str] = ()
+) -> ConfFile:
+    """Return the conf file, which is not read yet, of a program with settings of this kind; None: it has none.
+
+    Requests' changes are stored next to the file. Raises SettingsError if a flag in `arguments` is unknown.
+    """
+    above = environment_layer(kind, environment), flags_layer(kind, arguments)
+    absolute = None if path is None else str(Path(path).absolute())
+    return ConfFile(absolute, RealDisk(), above=above)

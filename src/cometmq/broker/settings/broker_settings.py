@@ -11,7 +11,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
-from pathlib import Path
 
 from cometmq.access.keys import check_secret_files, further_layers
 from cometmq.broker.settings.metrics_keys import MetricsKeys
@@ -24,14 +23,11 @@ from cometmq.model.judged_keys import read_settings
 from cometmq.model.settings import (
     Layer,
     SettingsInForce,
-    environment_layer,
-    flags_layer,
     setting,
 )
 from cometmq.model.unsupported import asked_by_environment
 from cometmq.process.program_log import LogLevel
-from cometmq.store.conf_file import ConfFile
-from cometmq.store.real_disk import RealDisk
+from cometmq.store.conf_file import ConfFile, conf_file
 from cometmq.store.settings import StoreSettings
 
 LISTEN_PORT = 10911
@@ -250,21 +246,6 @@ class BrokerSettings(MetricsKeys):
         return self.broker_role is BrokerRole.SLAVE
 
 
-def conf_file(
-    path: str | None, environment: Mapping[str, str], arguments: Sequence[str] = ()
-) -> ConfFile:
-    """Return an object for a broker's conf file, which is not read yet; requests' changes are stored next to the file.
-
-    Without a path they are not stored. Raises SettingsError if a flag in `arguments` is unknown.
-    """
-    above = (
-        environment_layer(BrokerSettings, environment), flags_layer(BrokerSettings, arguments)
-    )  # fmt: skip
-    return ConfFile(
-        None if path is None else str(Path(path).absolute()), RealDisk(), above=above
-    )
-
-
 def layers_of(
     conf: str | None, environment: Mapping[str, str], arguments: Sequence[str] = ()
 ) -> list[Layer]:
@@ -279,14 +260,13 @@ def layers_of(
     layers = []
     if environment.get("NAMESRV_ADDR"):
         layers.append(Layer("NAMESRV_ADDR", {"namesrvAddr": environment["NAMESRV_ADDR"]}))
-    path = None if conf is None else str(Path(conf).absolute())
-    file = conf_file(conf, environment, arguments)
+    file = conf_file(BrokerSettings, conf, environment, arguments)
     of_environment, of_flags = file.above
     layers += file.layers()
     layers.append(of_environment)
     layers.append(asked_by_environment(UNSUPPORTED_KEYS, environment))
     layers.append(of_flags)
-    return [*further_layers(layers, path, environment), *layers]
+    return [*further_layers(layers, file.path, environment), *layers]
 
 
 def load_settings(

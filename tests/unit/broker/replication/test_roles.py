@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from cometmq import Message, SendStatus
-from cometmq.broker.settings.broker_settings import BrokerRole, conf_file
+from cometmq.broker.settings.broker_settings import BrokerRole, BrokerSettings
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.replication import RoleChange
 from cometmq.codec.java_properties import decode_java_properties
@@ -18,7 +18,7 @@ from cometmq.embedded.pair import LocalSends
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused
-from cometmq.store.conf_file import ConfFile
+from cometmq.store.conf_file import ConfFile, conf_file
 from cometmq.store.positions import Durability
 from cometmq.store.real_disk import RealDisk
 from tests.support.request_fields import long_fields, pull_fields
@@ -327,7 +327,7 @@ async def test_a_role_that_comes_from_elsewhere_is_not_changed_even_if_the_file_
     """The next start would forget the new role: a demoted master would be a second master."""
     conf = tmp_path / "broker.conf"
     conf.write_text("brokerRole=ASYNC_MASTER\nbrokerId=0\n")
-    file = conf_file(str(conf), environment, flags)
+    file = conf_file(BrokerSettings, str(conf), environment, flags)
     async with serve(tmp_path / "store", conf=file) as served:
         refused = await change(served, broker_id=1)
         assert named in refused.remark
