@@ -56,7 +56,7 @@ def test_times_of_puts_are_those_of_clients_and_of_the_broker_itself():
     counters.sends.add(7_000)
     puts: Any = [(ConsumeQueue("orders", 0),)]
     counters.follow(puts[0][0])
-    counters.count_puts(puts, [(0, 0, 1)], counters.now() - 0.25)
+    counters.count_puts(puts, [(0, 0, 1)], counters.now() - 0.25, counters.inner_puts)
     both = counters.put_latencies
     assert (both.count, both.total_us, both.max_us) == (6, 447_000, 250_000)
     assert both.percentile_ms(0.5) == pytest.approx(7.0, rel=0.25), "of the last minutes alone"
@@ -96,7 +96,7 @@ def test_a_day_has_what_is_stored_in_topics_of_users():
         queue = ConsumeQueue(topic, 0)
         counters.follow(queue)
         puts: Any = [(queue,)] * count
-        counters.count_puts(puts, [(0, 0, 1)] * count, counters.now())
+        counters.count_puts(puts, [(0, 0, 1)] * count, counters.now(), counters.inner_puts)
     counters.count_handed_out("orders", "TOOLS_CONSUMER", 0, 4, 1, counters.now())
     assert counters.put_count == 5
     assert counters.of_today == (2, 4)
@@ -110,7 +110,8 @@ def test_each_run_of_a_queue_goes_to_its_queue_its_topic_and_all():
     order = [0, 0, 1, 2, 2, 3, 0, 3]
     sizes = [100, 5_000, 100, 600_000, 1, 5_000_000, 1_024, 1_025]
     puts = [(queues[number],) for number in order]
-    counters.count_puts(puts, [(0, 0, size) for size in sizes], counters.now())  # type: ignore[arg-type]
+    results = [(0, 0, size) for size in sizes]
+    counters.count_puts(puts, results, counters.now(), counters.inner_puts)  # type: ignore[arg-type]
     found = {
         (queue.topic, queue.queue_id): (queue.tally.count, queue.tally.size)
         for queue in queues

@@ -77,7 +77,8 @@ def count_puts(counters: Counters, number: int) -> None:
     queue = ConsumeQueue("orders", 0)
     counters.follow(queue)
     puts: Any = [(queue,)] * number
-    counters.count_puts(puts, [(0, 0, 10)] * number, counters.now())
+    results = [(0, 0, 10)] * number
+    counters.count_puts(puts, results, counters.now(), counters.inner_puts)
 
 
 async def test_what_is_counted_after_a_rest_is_in_the_rates_of_its_time_and_no_longer(house):

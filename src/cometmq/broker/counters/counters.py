@@ -49,6 +49,7 @@ class Counters:
         missed: Number of pulls that were answered without messages after a read.
         get_max_us: Longest duration of a pull or pop with messages, microseconds.
         sends: Durations of clients' sends, from their write until they are stored, confirmed, or no longer waited for.
+        inner_puts: The same for the broker's own messages.
         now: Returns monotonic seconds, to be used as the start time of events counted here.
         answer_times: Functions that count an answer to a request and get its microseconds, by request code, flag ONEWAY and
             response code; not for batch handlers, which count theirs themselves.
@@ -72,7 +73,7 @@ class Counters:
             self.dead,
         ) = self.tables  # fmt: skip
         self.put_failed = self.found = self.missed = self.get_max_us = 0
-        self.sends, self._inner_puts = Latencies(), Latencies()
+        self.sends, self.inner_puts = Latencies(), Latencies()
         self.at_midnights = MidnightTotals(clock.now_ms(), (0, 0))
         self.is_quiet = False
         self.events = EventCounts()
@@ -108,7 +109,7 @@ class Counters:
         """The latencies of clients' sends and the broker's own messages together, without copied ones."""
         all_puts = Latencies()
         all_puts.include(self.sends)
-        all_puts.include(self._inner_puts)
+        all_puts.include(self.inner_puts)
         return all_puts
 
     # --- puts
@@ -127,24 +128,13 @@ class Counters:
             self._wake()
 
     def count_puts(
-        self, puts: Sequence[Put], results: Sequence[PutResult], began: float
-    ) -> None:
-        """Count messages that the broker itself stored."""
-        self._count_puts(puts, results, began, self._inner_puts)
-
-    def count_sends(
-        self, puts: Sequence[Put], results: Sequence[PutResult], began: float
-    ) -> None:
-        """Count messages that clients sent and that were stored."""
-        self._count_puts(puts, results, began, self.sends)
-
-    def _count_puts(
         self,
         puts: Sequence[Put],
         results: Sequence[PutResult],
         began: float,
         latencies: Latencies,
     ) -> None:
+        """Count stored messages, with their durations in `latencies`: `sends` or `inner_puts`."""
         time_us = self._time_us(began)
         count_puts(puts, results, time_us)
         latencies.add(time_us, len(results))
@@ -154,10 +144,6 @@ class Counters:
     def refused(self, limit: str) -> None:
         """Count a request that was refused because of a limit, by its name in metrics."""
         self.events.add(REFUSALS, limit)
-
-    def count_put_failed(self, count: int) -> None:
-        """Count sends that passed the checks but failed."""
-        self.put_failed += count
 
     # --- gets
 
@@ -232,7 +218,7 @@ class Counters:
         if now - self._minute_at >= _MINUTE_SECONDS:
             self._minute_at = now
             self.sends.turn()
-            self._inner_puts.turn()
+            self.inner_puts.turn()
         self.is_quiet = True
 
     def rates(self, now: float) -> dict[str, tuple[float, ...]]:

@@ -90,7 +90,7 @@ class InnerPuts:
         began = self._counters.now()
         puts = [self._pack(message) for message in messages]
         results = self._store.put_many(puts)
-        self._counters.count_puts(puts, results, began)
+        self._counters.count_puts(puts, results, began, self._counters.inner_puts)
         self.written()
         return results
 

@@ -149,7 +149,7 @@ class Sends:
                     caller, some, places, (puts, results, began) if last == end else None
                 )
         if is_confirmed:
-            self._counters.count_sends(puts, results, began)
+            self._counters.count_puts(puts, results, began, self._counters.sends)
 
     def _wait(
         self,
@@ -163,13 +163,13 @@ class Sends:
         def confirmed(durability: Durability) -> None:
             caller.stored(sends, results, durability, has_waited=True)
             if counted is not None:
-                self._counters.count_sends(*counted)
+                self._counters.count_puts(*counted, self._counters.sends)
 
         self._store.wait_confirmed(_end_of(results), confirmed)
 
     def refuse(self, sends: list[Any], error: BaseException, caller: SendCaller) -> None:
         """Count sends as failed, and notify their caller of the error."""
-        self._counters.count_put_failed(len(sends))
+        self._counters.put_failed += len(sends)
         caller.refused(sends, error)
 
     # --- a send that is stored apart: a batch, a message that awaits no flush, or a send to a new topic
@@ -187,7 +187,7 @@ class Sends:
             raise too_few_replicas(self._positions.refusal)
         began = self._counters.now()
         results = self._store.put_many(admitted.puts, is_together=admitted.is_batch)
-        self._counters.count_sends(admitted.puts, results, began)
+        self._counters.count_puts(admitted.puts, results, began, self._counters.sends)
         return results
 
     def put_piece(self, admitted: AdmittedSend) -> list[PutResult]:
@@ -199,7 +199,7 @@ class Sends:
         try:
             results = self._put_apart(admitted)
         except StoreError:
-            self._counters.count_put_failed(1)
+            self._counters.put_failed += 1
             raise
         self.written()
         return results
