@@ -18,92 +18,67 @@ from cometmq.net.requests import Finder, said
 
 # The topics and groups in a body.
 _Names = tuple[Iterable[str], Iterable[str]]
+# Makes a finder, for access control, of what a body names; gets the actions of these accesses.
+_Find = Callable[..., Finder]
 
 
-def _in_body(what: str, read: Callable[[bytes], _Names], *actions: Action) -> Finder:
-    wanted = frozenset(actions)
+def _in_body(what: str, read: Callable[[bytes], _Names]) -> _Find:
+    def finder(*actions: Action) -> Finder:
+        wanted = frozenset(actions)
 
-    def find(_fields: Mapping[str, str], body: bytes) -> Iterator[Access]:
-        topics, groups = read(body)
-        # Each name once, however often it occurs.
-        yield from (topic_access(name, wanted) for name in dict.fromkeys(topics))
-        yield from (Access(Resource.GROUP, name, wanted) for name in dict.fromkeys(groups))
+        def find(_fields: Mapping[str, str], body: bytes) -> Iterator[Access]:
+            topics, groups = read(body)
+            # Each name once, however often it occurs.
+            yield from (topic_access(name, wanted) for name in dict.fromkeys(topics))
+            yield from (Access(Resource.GROUP, name, wanted) for name in dict.fromkeys(groups))
 
-    return Finder(said(what, "of the body", actions), find, wanted)
+        return Finder(said(what, "of the body", actions), find, wanted)
 
-
-def of_heartbeat(*actions: Action) -> Finder:
-    """Return a finder of a heartbeat's consumer groups and subscribed topics, for access control."""
-
-    def read(body: bytes) -> _Names:
-        parts = decode_heartbeat(body).consumers
-        topics = [wanted.topic for part in parts for wanted in part.subscriptions]
-        return topics, [part.group for part in parts]
-
-    return _in_body("each wanted topic and consumer group", read, *actions)
+    return finder
 
 
-def of_locks(*actions: Action) -> Finder:
-    """Return a finder of the group and the topics of a lock or unlock request, for access control."""
-
-    def read(body: bytes) -> _Names:
-        request = decode_lock_request(body)
-        return [queue.topic for queue in request.queues], [request.group]
-
-    return _in_body("group and topics", read, *actions)
+def _read_heartbeat(body: bytes) -> _Names:
+    parts = decode_heartbeat(body).consumers
+    topics = [wanted.topic for part in parts for wanted in part.subscriptions]
+    return topics, [part.group for part in parts]
 
 
-def of_acks(*actions: Action) -> Finder:
-    """Return a finder of the topics and groups of a batch of acknowledgements, for access control."""
-
-    def read(body: bytes) -> _Names:
-        acks = decode_batch_ack(body) if body else []
-        return [ack.topic for ack in acks], [ack.group for ack in acks]
-
-    return _in_body("each topic and group", read, *actions)
+def _read_locks(body: bytes) -> _Names:
+    request = decode_lock_request(body)
+    return [queue.topic for queue in request.queues], [request.group]
 
 
-def of_client_config(*actions: Action) -> Finder:
-    """Return a finder of the topic and group of a CHECK_CLIENT_CONFIG request, if it has them, for access control."""
-
-    def read(body: bytes) -> _Names:
-        wanted, name = decode_client_config(body), client_config_group(body)
-        return [wanted.topic] if wanted else (), [name] if name else ()
-
-    return _in_body("topic and group", read, *actions)
+def _read_acks(body: bytes) -> _Names:
+    acks = decode_batch_ack(body) if body else []
+    return [ack.topic for ack in acks], [ack.group for ack in acks]
 
 
-def of_assignment(*actions: Action) -> Finder:
-    """Return a finder of the topic and group of a QUERY_ASSIGNMENT request, for access control."""
-
-    def read(body: bytes) -> _Names:
-        query = decode_assignment_query(body)
-        return [query.topic], [query.group]
-
-    return _in_body("topic and group", read, *actions)
+def _read_client_config(body: bytes) -> _Names:
+    wanted, name = decode_client_config(body), client_config_group(body)
+    return [wanted.topic] if wanted else (), [name] if name else ()
 
 
-def of_topics(*actions: Action) -> Finder:
-    """Return a finder of the topics in a body with a list of topic configurations, for access control."""
-    return _in_body(
-        "each topic",
-        lambda body: ([config.name for config in decode_topic_configs(body)], ()),
-        *actions,
-    )
+def _read_assignment(body: bytes) -> _Names:
+    query = decode_assignment_query(body)
+    return [query.topic], [query.group]
 
 
-def of_group(*actions: Action) -> Finder:
-    """Return a finder of the group in a body with a group configuration, for access control."""
-    return _in_body("group", lambda body: ((), [decode_group_config(body).name]), *actions)
+def _read_topics(body: bytes) -> _Names:
+    return [config.name for config in decode_topic_configs(body)], ()
 
 
-def of_groups(*actions: Action) -> Finder:
-    """Return a finder of the groups in a body with a list of group configurations, for access control."""
-    return _in_body(
-        "each group",
-        lambda body: ((), [config.name for config in decode_group_configs(body)]),
-        *actions,
-    )
+def _read_groups(body: bytes) -> _Names:
+    return (), [config.name for config in decode_group_configs(body)]
+
+
+of_heartbeat = _in_body("each wanted topic and consumer group", _read_heartbeat)
+of_locks = _in_body("group and topics", _read_locks)  # Of a lock or unlock request.
+of_acks = _in_body("each topic and group", _read_acks)
+of_client_config = _in_body("topic and group", _read_client_config)
+of_assignment = _in_body("topic and group", _read_assignment)
+of_topics = _in_body("each topic", _read_topics)
+of_group = _in_body("group", lambda body: ((), [decode_group_config(body).name]))
+of_groups = _in_body("each group", _read_groups)
 
 
 def topic_list(field: str, *actions: Action) -> Finder:

@@ -277,7 +277,7 @@ class Peer(PeerEnd, ServedProtocol):
         self.unread = self._joined = b""
 
     def _close_faulty(self) -> None:
-        self._server.count_bad_frame()
+        self._server.bad_frames += 1
         _log.warning("closing %s: %s", self.address, self._wire.fault)
         self.close()
 
@@ -293,7 +293,7 @@ class Peer(PeerEnd, ServedProtocol):
 
     def _refuse_bad_frames(self) -> None:
         for error, opaque, flag in self._wire.bad_frames:
-            self._server.count_bad_frame()
+            self._server.bad_frames += 1
             if opaque is None:
                 continue
             if flag is not None and flag & RESPONSE:

@@ -66,10 +66,6 @@ class Server(Door):
         await super().close()
         await self.dispatcher.close()
 
-    def count_bad_frame(self) -> None:
-        """Count a frame that was refused as unreadable, for metrics."""
-        self.bad_frames += 1
-
     def is_awaiting(self) -> bool:
         """Return whether any connection had sent nothing by the last check, or has sent only a part of a frame."""
         return bool(self.half_frames) or super().is_awaiting()

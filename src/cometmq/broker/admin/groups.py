@@ -7,10 +7,9 @@ topic with an empty name).
 
 from asyncio import Future
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
-from cometmq.broker.admin.topics import altered, delete_topics
+from cometmq.broker.admin.topics import changed, delete_topics
 from cometmq.broker.parts import Parts
 from cometmq.broker.tables.saving import saved
 from cometmq.broker.tables.topics import QUEUES_MAX
@@ -49,11 +48,7 @@ class GroupAdministration:
         wanted = []
         for config in configs:
             _check(config)
-            known = self._parts.groups.peek(config.name)
-            before = known.attributes if known else {}
-            wanted.append(
-                replace(config, attributes=altered(before, config.attributes.items()))
-            )
+            wanted.append(changed(self._parts.groups.peek(config.name), config))
         saving, full = None, None
         for config in wanted:
             try:

@@ -7,7 +7,7 @@ have answered or failed (it waits 3 s at most for these).
 from asyncio import Future
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from cometmq.broker.parts import Parts
 from cometmq.broker.tables.saving import saved
@@ -21,6 +21,7 @@ from cometmq.broker.tables.topics import QUEUES_MAX, Topics
 from cometmq.codec.headers.topic import CreateTopic
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError, invalid_parameter
+from cometmq.model.group import GroupConfig
 from cometmq.model.names import check_topic, pop_retry_topic
 from cometmq.model.text import error_text, in_quotes
 from cometmq.model.topic import TopicConfig
@@ -28,6 +29,8 @@ from cometmq.steps.steps import Steps
 from cometmq.store.message_store import MessageStore
 
 _PERM_BITS = 15
+
+Config = TypeVar("Config", TopicConfig, GroupConfig)
 
 
 class TopicAdministration:
@@ -69,13 +72,7 @@ class TopicAdministration:
         Raises:
             RequestError: A topic is invalid, there are too many topics, or the disk failed.
         """
-        wanted = []
-        for config in configs:
-            known = self._parts.topics.get(config.name)
-            before = known.attributes if known else {}
-            wanted.append(
-                replace(config, attributes=altered(before, config.attributes.items()))
-            )
+        wanted = [changed(self._parts.topics.get(each.name), each) for each in configs]
         for config in wanted:
             self._check(config)
         saving, full = None, None
@@ -210,6 +207,12 @@ def altered(
                 f"attribute {in_quotes(signed, 80)}: write +key=value to set it and -key to remove it"
             )
     return found
+
+
+def changed(known: Config | None, config: Config) -> Config:
+    """Return a configuration whose attributes are changes to those of the known one, if any, with these applied (`altered`)."""
+    before = known.attributes if known else {}
+    return replace(config, attributes=altered(before, config.attributes.items()))
 
 
 def altered_by_text(known: Mapping[str, str], text: str | None) -> dict[str, str]:

@@ -314,17 +314,11 @@ class Offsets:
 
     def topics_of(self, group: str) -> list[str]:
         """Return the topics in which a group has offsets."""
-        return self._halves(group, is_of_group=True)
+        return [topic for topic, owner in self.topics_and_groups() if owner == group]
 
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that have offsets in a topic."""
-        return self._halves(topic, is_of_group=False)
-
-    def _halves(self, name: str, *, is_of_group: bool) -> list[str]:
-        pairs = (key.partition(TOPIC_GROUP_SEPARATOR) for key in self._offsets)
-        if is_of_group:
-            return [topic for topic, _, group in pairs if group == name]
-        return [group for topic, _, group in pairs if topic == name]
+        return [group for name, group in self.topics_and_groups() if name == topic]
 
     def topics_and_groups(self) -> Iterator[tuple[str, str]]:
         """Yield each topic with each group that has offsets in it."""

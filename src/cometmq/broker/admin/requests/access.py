@@ -3,11 +3,16 @@
 The handlers are imported only if they are needed, because imports slow down the start (docs/design/0001).
 """
 
+from collections.abc import Callable
+
 from cometmq.broker.parts import Parts
 from cometmq.broker.refusals import refusing
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError, SettingsError
+from cometmq.net.answer import Answer
 from cometmq.net.requests import Answers
+from cometmq.steps.steps import Steps, elsewhere
 
 _OF_ACCOUNTS = (
     Code.UPDATE_AND_CREATE_ACL_CONFIG,
@@ -50,3 +55,20 @@ def _of_users(parts: Parts) -> Answers:
     from cometmq.broker.admin.requests.users import UserHandler
 
     return UserHandler(parts.guard.users).answers
+
+
+def changed(work: Callable[[], object], what: str, *, wrong: int, failed: int) -> Steps[Answer]:
+    """Run `work`, which changes `what` in a file, in a thread, and return the answer SUCCESS.
+
+    Raises RequestError, nothing being changed: with the code `wrong` for a wrong value, `failed` if the disk fails.
+    """
+    try:
+        yield from elsewhere(work)
+    except SettingsError as error:
+        raise RequestError(wrong, f"{error}; nothing was changed") from None
+    except OSError as error:
+        why = error.strerror or "unknown error"
+        raise RequestError(
+            failed, f"{what} cannot be written: {why}; nothing was changed"
+        ) from None
+    return Answer()

@@ -10,6 +10,7 @@ import orjson
 
 from cometmq.access.account_edits import AccountEdits, versions
 from cometmq.access.account_files import AccountFiles
+from cometmq.broker.admin.requests.access import changed
 from cometmq.broker.parts import Parts
 from cometmq.codec.headers.account import (
     AccountVersions,
@@ -19,10 +20,10 @@ from cometmq.codec.headers.account import (
 )
 from cometmq.model.codes import RequestCode
 from cometmq.model.data_version import DataVersion
-from cometmq.model.errors import RequestError, SettingsError
+from cometmq.net.answer import Answer
 from cometmq.net.answering import by_code, by_fields, header_of
 from cometmq.net.requests import Answers
-from cometmq.steps.steps import Steps, elsewhere
+from cometmq.steps.steps import Steps
 
 # UPDATE_AND_CREATE_ACL_CONFIG_FAILED, DELETE_ACL_CONFIG_FAILED and UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED (4.9).
 _UPDATE_FAILED, _DELETE_FAILED, _WHITE_FAILED = 209, 210, 211
@@ -32,15 +33,15 @@ def account_answers(parts: Parts, files: AccountFiles) -> Answers:
     """Return the handlers of requests to change accounts of ACL 1.0, and to read the versions of their files."""
     edits = AccountEdits(files, parts.clock)
 
-    def change(request: UpdateAccount) -> Steps[None]:
-        return _done(lambda: edits.change(request), _UPDATE_FAILED, "an account")
+    def change(request: UpdateAccount) -> Steps[Answer]:
+        return _done(lambda: edits.change(request), "an account", _UPDATE_FAILED)
 
-    def delete(request: DeleteAccount) -> Steps[None]:
-        return _done(lambda: edits.delete(request.access_key), _DELETE_FAILED, "an account")
+    def delete(request: DeleteAccount) -> Steps[Answer]:
+        return _done(lambda: edits.delete(request.access_key), "an account", _DELETE_FAILED)
 
-    def set_white(request: UpdateWhiteAddresses) -> Steps[None]:
+    def set_white(request: UpdateWhiteAddresses) -> Steps[Answer]:
         addresses, path = request.global_white_addrs, request.acl_file_full_path
-        return _done(lambda: edits.set_white(addresses, path), _WHITE_FAILED, "white addresses")
+        return _done(lambda: edits.set_white(addresses, path), "white addresses", _WHITE_FAILED)
 
     return {
         RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: by_fields(UpdateAccount, change),
@@ -73,13 +74,5 @@ def _version(files: AccountFiles, path: str) -> dict[str, int]:
     return DataVersion(timestamp, counter).to_json()
 
 
-def _done(work: Callable[[], None], code: int, what: str) -> Steps[None]:
-    try:
-        yield from elsewhere(work)
-    except SettingsError as error:
-        raise RequestError(code, f"{error}; nothing was changed") from None
-    except OSError as error:
-        why = error.strerror or "unknown error"
-        raise RequestError(
-            code, f"{what} cannot be written: {why}; nothing was changed"
-        ) from None
+def _done(work: Callable[[], None], what: str, code: int) -> Steps[Answer]:
+    return changed(work, what, wrong=code, failed=code)

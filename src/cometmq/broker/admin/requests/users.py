@@ -4,7 +4,8 @@ Many remarks of refusals are those of RocketMQ 5.3.3 (AdminBrokerProcessor, Auth
 AuthorizationMetadataManagerImpl).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -17,9 +18,10 @@ from cometmq.access.auth_users import (
 )
 from cometmq.access.policies import CUSTOM, UserPolicies, read_policies
 from cometmq.access.switch_interval import short_switch_interval
+from cometmq.broker.admin.requests.access import changed
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import RequestError, SettingsError, invalid_parameter
+from cometmq.model.errors import SettingsError, invalid_parameter
 from cometmq.model.rights import Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
@@ -29,6 +31,8 @@ from cometmq.steps.steps import Steps, elsewhere
 _BODY_MAX = 1 << 20
 # RocketMQ's clients accept frames of up to 16 MiB.
 _LIST_MAX = 15 << 20
+# Runs work that changes users in a thread, and answers.
+_done = partial(changed, wrong=ResponseCode.INVALID_PARAMETER, failed=ResponseCode.SYSTEM_ERROR)
 # Placeholder for a password in answers; refused as a password, because tools that copy users would send it back.
 _HIDDEN = "******"
 
@@ -180,17 +184,3 @@ def listed(found: Iterable[dict[str, Any]], narrower: str) -> Answer:
                     f"the list has more than {_LIST_MAX} bytes; narrow it with {narrower}"
                 )
         return Answer(body=b"[" + b",".join(rows) + b"]" if rows else b"")
-
-
-def _done(work: Callable[[], object], what: str) -> Steps[Answer]:
-    """Run `work` in a thread and answer with success; RequestError, nothing being changed, if it or the disk fails."""
-    try:
-        yield from elsewhere(work)
-    except SettingsError as error:
-        raise invalid_parameter(f"{error}; nothing was changed") from None
-    except OSError as error:
-        why = error.strerror or "unknown error"
-        raise RequestError(
-            ResponseCode.SYSTEM_ERROR, f"{what} cannot be written: {why}; nothing was changed"
-        ) from None
-    return Answer()
