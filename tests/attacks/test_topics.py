@@ -2,7 +2,7 @@
 
 import os
 
-from cometmq.codec.bodies.topic_config import TopicTable, encode_topics_file
+from cometmq.codec.bodies.topic_config import TopicsFileEncoder, TopicTable
 from cometmq.model.data_version import DataVersion
 from cometmq.model.topic import TopicConfig
 from tests.attacks.beats import kept, knows_route
@@ -38,7 +38,7 @@ def put_topics(folder, table):
     """The topics that a broker finds at its start."""
     config = folder / "broker/store/config"
     config.mkdir(parents=True)
-    text = encode_topics_file(TopicTable(DataVersion(1, 1), table))
+    text = TopicsFileEncoder().encode(TopicTable(DataVersion(1, 1), table))
     (config / "topics.json").write_text(text)
 
 

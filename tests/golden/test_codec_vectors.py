@@ -6,7 +6,7 @@ from zlib import crc32
 from cometmq.codec.batch import BatchItem, decode_batch, encode_batch
 from cometmq.codec.host import decode_host
 from cometmq.codec.index_file import key_hash
-from cometmq.codec.message_id import unique_id_time
+from cometmq.codec.message_id import UniqueIds
 from cometmq.codec.properties import decode_properties, encode_properties
 from cometmq.codec.queue_entry import decode_entry, encode_entry
 from cometmq.codec.record import (
@@ -18,6 +18,7 @@ from cometmq.codec.record import (
 from cometmq.codec.record_check import check_record
 from cometmq.kernel import java_hash_many
 from cometmq.model.java_hash import java_hash
+from tests.support.hand_clock import HandClock
 
 RECORD = bytes.fromhex(
     "0000010c daa320a7 3610a686 00000002 00000000 0000000000000000 0000000000000000 00000000"
@@ -60,10 +61,17 @@ def test_the_golden_record_is_read_field_by_field_and_written_again():
     assert check_record(RECORD, 0) == 268
 
 
-def test_the_golden_records_unique_id_was_made_when_it_was_born():
-    record = decode_record(RECORD)
-    made = unique_id_time(UNIQUE_ID, now_ms=record.store_timestamp, zone=UTC)
-    assert abs(made - record.born_timestamp) < 1000
+def test_the_golden_records_unique_id_is_what_its_producer_would_make_here():
+    ip, process, loader, made = (
+        UNIQUE_ID[start:end] for start, end in ((0, 32), (32, 36), (36, 44), (44, 52))
+    )
+    source = UniqueIds(
+        ip=bytes.fromhex(ip), pid=int(process, 16), loader=int(loader, 16),
+        clock=HandClock(decode_record(RECORD).born_timestamp), zone=UTC,
+    )  # fmt: skip
+    ours = source.next_id()
+    assert (ours[:44], ours[52:]) == (UNIQUE_ID[:44], UNIQUE_ID[52:])
+    assert abs(int(ours[44:52], 16) - int(made, 16)) < 1000
 
 
 def test_the_golden_records_queue_entry():

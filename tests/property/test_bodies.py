@@ -48,7 +48,6 @@ from cometmq.codec.bodies.topic_config import (
     decode_data_version,
     decode_topic_table,
     encode_topic_table,
-    encode_topics_file,
     topic_table_json,
 )
 from cometmq.codec.bodies.topic_list import decode_topic_list
@@ -122,7 +121,7 @@ def test_a_registration_comes_back(registration, is_compressed):
 @given(TABLES)
 def test_a_topic_table_comes_back_from_a_body_and_from_its_file(table):
     assert decode_topic_table(encode_topic_table(table)) == table
-    assert decode_topic_table(encode_topics_file(table)) == table
+    assert decode_topic_table(TopicsFileEncoder().encode(table)) == table
 
 
 @given(st.lists(TABLES, min_size=1, max_size=4))
@@ -130,7 +129,7 @@ def test_the_file_of_topics_is_the_same_whatever_was_encoded_before(tables):
     encoder = TopicsFileEncoder()
     for table in tables:
         whole = fastjson.dumps(topic_table_json(table), pretty=True).decode()
-        assert encoder.encode(table) == whole == encode_topics_file(table)
+        assert encoder.encode(table) == whole == TopicsFileEncoder().encode(table)
 
 
 @given(

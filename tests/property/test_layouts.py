@@ -12,7 +12,7 @@ from cometmq.codec.batch import BatchItem, decode_batch, encode_batch
 from cometmq.codec.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from cometmq.codec.compression import Compression, compress, compressed_flag, decompress
 from cometmq.codec.host import decode_host, encode_host
-from cometmq.codec.message_id import decode_message_id, encode_message_id, unique_id_time
+from cometmq.codec.message_id import decode_message_id, encode_message_id
 from cometmq.codec.properties import (
     decode_properties,
     encode_properties,
@@ -108,7 +108,6 @@ def test_garbage_is_only_ever_a_codec_error(garbage):
         lambda content: check_record(content, 0),
         lambda content: find_property(content, b"a"),
         lambda content: decode_message_id(str(content, "latin-1")),
-        lambda content: unique_id_time(str(content, "latin-1"), now_ms=0),
         lambda content: encode_host(str(content, "latin-1")),
         *(
             lambda content, flag=flag: decompress(content, flag, limit=1000)

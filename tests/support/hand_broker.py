@@ -13,7 +13,7 @@ from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.lanes import Lanes
 from cometmq.broker.tables.long_polls import LongPolls
 from cometmq.broker.tables.topics import Topics
-from cometmq.codec.bodies.topic_config import TopicTable, encode_topics_file
+from cometmq.codec.bodies.topic_config import TopicsFileEncoder, TopicTable
 from cometmq.codec.record import Record, decode_record
 from cometmq.model.data_version import DataVersion
 from cometmq.model.topic import TopicConfig
@@ -93,7 +93,7 @@ class HandBroker:
         file = ConfigFile(f"{PATH}/config/topics.json", self.disk)
         made = Topics(file, self.settings, clock=self.clock, pool=NoPool())
         configs = {config.name: config for config in [*made._system_topics(), *more]}
-        file.save(encode_topics_file(TopicTable(DataVersion(0), configs)))
+        file.save(TopicsFileEncoder().encode(TopicTable(DataVersion(0), configs)))
         made.load()
         return made
 

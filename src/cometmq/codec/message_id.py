@@ -27,10 +27,8 @@ _OFFSET = Struct(">q")
 _OFFSET_SIZE = 8
 _LONG_MASK = (1 << 64) - 1
 
-UNIQUE_TAIL = Struct(">HIIH")  # process, loader, time, counter: what follows the ip
 # A format such as :04X takes longer than two lookups here plus joining.
 _BYTES = tuple(f"{byte:02X}" for byte in range(256))
-_UNIQUE_SIZES = (4 + UNIQUE_TAIL.size, 16 + UNIQUE_TAIL.size)  # 16, 28
 
 
 def encode_message_id(store_host: bytes, physical_offset: int) -> str:
@@ -85,12 +83,6 @@ def _next_month(start: datetime) -> datetime:
     if start.month == 12:
         return start.replace(year=start.year + 1, month=1)
     return start.replace(month=start.month + 1)
-
-
-def _last_month(start: datetime) -> datetime:
-    if start.month == 1:
-        return start.replace(year=start.year - 1, month=12)
-    return start.replace(month=start.month - 1)
 
 
 def _ms(moment: datetime) -> int:
@@ -154,23 +146,3 @@ class UniqueIds:
             self._month = start, end = _ms(month), _ms(_next_month(month))
         # If the clock was set back before the month's start, Java writes 0 as well.
         return f"{self._prefix}{max(now - start, 0):08X}"
-
-
-def unique_id_time(unique_id: str, *, now_ms: int, zone: tzinfo | None = None) -> int:
-    """Return when a unique id was made, in ms since 1970, assuming that it is less than a month old.
-
-    Args:
-        unique_id: 32 or 56 hex digits.
-        now_ms: Current time in ms, because the id contains neither year nor month.
-        zone: Time zone of the producer; None is this machine's.
-
-    Raises:
-        CodecError: The id does not have 32 or 56 hex digits.
-    """
-    content = _from_hex(unique_id, *_UNIQUE_SIZES)
-    since = UNIQUE_TAIL.unpack_from(content, len(content) - UNIQUE_TAIL.size)[2]
-    month = _month_start(now_ms, zone)
-    # As MessageClientIDSetter.getNearlyTimeFromID does: a time in the future belongs to the last month.
-    if _ms(month) + since >= now_ms:
-        month = _last_month(month)
-    return _ms(month) + int(since)

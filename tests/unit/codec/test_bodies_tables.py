@@ -42,6 +42,7 @@ from cometmq.codec.bodies.kv import (
 )
 from cometmq.codec.bodies.queue_offsets import decode_queue_offsets, encode_queue_offsets
 from cometmq.codec.bodies.topic_config import (
+    TopicsFileEncoder,
     decode_data_version,
     decode_topic_config,
     decode_topic_configs,
@@ -49,7 +50,6 @@ from cometmq.codec.bodies.topic_config import (
     encode_data_version,
     encode_topic_config,
     encode_topic_table,
-    encode_topics_file,
 )
 from cometmq.codec.bodies.topic_list import TopicList, decode_topic_list, encode_topic_list
 from cometmq.codec.fastjson import loads
@@ -61,7 +61,7 @@ from cometmq.model.topic import TopicConfig
 
 STORES = Path(__file__).parents[2] / "golden" / "stores"
 FILES: dict[str, tuple[Callable[[bytes], Any], Callable[[Any], str]]] = {
-    "topics.json": (decode_topic_table, encode_topics_file),
+    "topics.json": (decode_topic_table, TopicsFileEncoder().encode),
     "subscriptionGroup.json": (decode_group_table, encode_groups_file),
     "consumerOffset.json": (decode_offset_table, encode_offsets_file),
 }

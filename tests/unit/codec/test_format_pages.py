@@ -21,6 +21,7 @@ from cometmq.codec.record import blank_tail
 from cometmq.codec.record_check import check_record
 from cometmq.model.queue import MessageQueue
 from cometmq.store.checkpoint import PROGRESS_SIZE, Progress, decode_progress, encode_progress
+from tests.support.unique_ids import UNIQUE_TAIL
 
 FORMAT = Path(__file__).parents[3] / "docs" / "format"
 
@@ -46,7 +47,7 @@ LAYOUTS = [
     (
         "message-id",
         "Unique id",
-        message_id.UNIQUE_TAIL,
+        UNIQUE_TAIL,
         ("process", "loader", "time", "counter"),
     ),
 ]
@@ -139,7 +140,7 @@ def test_the_example_ids_are_some():
     offset_id, unique_id = (content.hex() for content in examples("message-id"))
     host, offset = message_id.decode_message_id(offset_id)
     assert (decode_host(host), offset) == ("127.0.0.1:41911", 268)
-    assert message_id.UNIQUE_TAIL.unpack(bytes.fromhex(unique_id)[4:]) == (
+    assert UNIQUE_TAIL.unpack(bytes.fromhex(unique_id)[4:]) == (
         0xABC,
         0xDEADBEEF,
         1000,

@@ -15,7 +15,6 @@ from cometmq.codec.message_id import (
     UniqueIds,
     decode_message_id,
     encode_message_id,
-    unique_id_time,
 )
 from cometmq.codec.properties import (
     decode_properties,
@@ -261,9 +260,8 @@ def test_offset_ids_come_back(host, offset, message_id):
     ["", "7F", "7F0000010000A3B7000000000000010", "X" * 32, "7F 0" * 8, "é" * 32, "0" * 40],
 )
 def test_what_is_no_id_is_refused_by_name(text):
-    for read in (decode_message_id, lambda text: unique_id_time(text, now_ms=0)):
-        with pytest.raises(CodecError, match="is not a message id"):
-            read(text)
+    with pytest.raises(CodecError, match="is not a message id"):
+        decode_message_id(text)
 
 
 def test_an_offset_id_of_nonsense_is_refused():
@@ -306,21 +304,7 @@ def test_65536_ids_of_one_millisecond_differ_between_threads_too():
         assert len({one for piece in pieces for one in piece}) == 65536
 
 
-@pytest.mark.parametrize(
-    ("born", "now"),
-    [
-        (ms(2026, 11, 21, 12), ms(2026, 11, 21, 13)),
-        (ms(2026, 10, 31, 23, 59), ms(2026, 11, 1, 0, 1)),
-        (ms(2026, 12, 31, 23, 59), ms(2027, 1, 1, 0, 1)),
-    ],
-)
-def test_the_time_of_a_unique_id_is_found_again(born, now):
-    for ip in (bytes(4), bytes(16)):
-        unique_id = ids(HandClock(born), ip=ip).next_id()
-        assert unique_id_time(unique_id, now_ms=now, zone=UTC) == born
-
-
 def test_without_a_zone_the_machines_is_used():
-    now = ms(2026, 11, 21, 12)
-    source = UniqueIds(ip=bytes(4), pid=1, loader=2, clock=HandClock(now))
-    assert unique_id_time(source.next_id(), now_ms=now + 1000) == now
+    now = datetime(2026, 11, 21, 12, tzinfo=UTC).astimezone()
+    clock = HandClock(int(now.timestamp() * 1000))
+    assert ids(clock, zone=None).next_id() == ids(clock, zone=now.tzinfo).next_id()

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cometmq.codec.message_id import UniqueIds, unique_id_time
+from cometmq.codec.message_id import UniqueIds
 from cometmq.model.errors import MessageError
 from cometmq.spark.sink.identity import ColumnIds, FreshIds, RunIds, SequencedIds, TaskRun
 from tests.support.hand_clock import HandClock
+from tests.support.unique_ids import unique_id_time
 
 RUN = TaskRun("8f0c", 7, 3)
 

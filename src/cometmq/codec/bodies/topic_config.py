@@ -32,11 +32,6 @@ def encode_topic_table(table: TopicTable) -> bytes:
     return fastjson.dumps(topic_table_json(table))
 
 
-def encode_topics_file(table: TopicTable) -> str:
-    """Encode a table of topics as the text of topics.json."""
-    return TopicsFileEncoder().encode(table)
-
-
 class TopicsFileEncoder:
     """An encoder of topics.json that keeps the text of each topic until it changes, because saves mostly add one topic."""
 
