@@ -46,11 +46,11 @@ class EventCounts:
         elif self._has_room(labels):
             counts[labels] = count
 
-    def took(self, name: str, *labels: str, time_us: int, count: int = 1) -> None:
-        """Add the duration of an event, `count` times; new labels are ignored if too long, or if too many are known."""
+    def took(self, name: str, *labels: str, time_us: int) -> None:
+        """Add the duration of an event; new labels are ignored if they are too long, or too many are known."""
         latencies = self.latencies(name, *labels)
         if latencies is not None:
-            latencies.add(time_us, count)
+            latencies.add(time_us)
 
     def latencies(self, name: str, *labels: str) -> Latencies | None:
         """Return the latencies of an event, created if missing; None if too many are known, or labels are too long."""

@@ -14,7 +14,6 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
 
 from cometmq.broker.registration.nameserver_calls import AskNameservers, answer_of
 from cometmq.broker.registration.registration_body import RegistrationBody, make_body
@@ -40,6 +39,9 @@ from cometmq.steps.steps import Done, Steps, called_back, elsewhere
 
 _log = logging.getLogger(__name__)
 
+# Starts a background job, named for the log, and returns it, so that it can be woken (`steps.on_loop.Machines.keep`).
+KeepMachine = Callable[[str, Callable[[], Steps[float]]], KeptMachine]
+
 # Bounds of registerNameServerPeriod, as in BrokerController, ms.
 PERIOD_MS_MIN = 10_000
 PERIOD_MS_MAX = 60_000
@@ -56,14 +58,6 @@ WHOLE_MAX = 1000
 ATTRIBUTES_MAX = 1 << 20  # Characters.
 # Largest number of changed topics that are sent one by one; otherwise all topics are sent.
 SINGLES_MAX = 200
-
-
-class KeepMachine(Protocol):
-    """Starts background jobs, as `steps.on_loop.Machines.keep` does."""
-
-    def __call__(self, name: str, step: Callable[[], Steps[float]]) -> KeptMachine:
-        """Start the job and return it, so that it can be woken."""
-        ...
 
 
 class Registrar:

@@ -108,9 +108,7 @@ class ProgressStatistics:
 
     # --- groups
 
-    def of_group(
-        self, group: str, named: list[str] | None, *, only_ordered: bool = False
-    ) -> Steps[list[ConsumeStats]]:
+    def of_group(self, group: str, named: list[str] | None) -> Steps[list[ConsumeStats]]:
         """Return the progress of a group in the named topics, or in all that it consumes, without unknown topics."""
         in_flight = yield from self._parts.positions.in_flight()
         topics = named
@@ -118,7 +116,7 @@ class ProgressStatistics:
             topics = self._parts.positions.topics_of(
                 group, self._parts.offsets.topics_of(group)
             )
-        work = self._work(group, topics, in_flight, only_ordered=only_ordered)
+        work = self._work(group, topics, in_flight, only_ordered=False)
         return (yield from elsewhere(lambda: [self._progress(*each) for each in work]))
 
     def of_groups(

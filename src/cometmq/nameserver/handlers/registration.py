@@ -47,6 +47,7 @@ from cometmq.nameserver.presence import Presence
 from cometmq.nameserver.routes import BrokerKey, RouteTable, queues_told
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import Answer
+from cometmq.net.answering import body_of, by_fields
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers, Outcome
 from cometmq.steps.steps import Done, Steps, called_back, elsewhere
@@ -142,7 +143,11 @@ class RegistrationHandlers:
             RequestCode.UNREGISTER_BROKER: self.handle_unregister,
             RequestCode.REGISTER_TOPIC_IN_NAMESRV: self.handle_register_topic,
             RequestCode.QUERY_DATA_VERSION: self.handle_query_version,
-            RequestCode.GET_BROKER_MEMBER_GROUP: self.handle_member_group,
+            RequestCode.GET_BROKER_MEMBER_GROUP: by_fields(
+                MemberGroupRequest,
+                lambda asked: member_group(table, asked.cluster_name, asked.broker_name),
+                body_of(encode_member_group),
+            ),
             RequestCode.BROKER_HEARTBEAT: self.handle_heartbeat,
         }
 
@@ -279,12 +284,6 @@ class RegistrationHandlers:
             fields=encode_fields(DataVersionResponse(changed=ours != theirs)),
             body=encode_data_version(ours) if ours else b"",
         )
-
-    def handle_member_group(self, command: Command, _peer: Peer) -> Answer:
-        """Return ids and addresses of the registered members of a broker group (GET_BROKER_MEMBER_GROUP 901)."""
-        header = decode_fields(MemberGroupRequest, command.fields)
-        group = member_group(self._table, header.cluster_name, header.broker_name)
-        return Answer(body=encode_member_group(group))
 
     def handle_heartbeat(self, command: Command, peer: Peer) -> Answer:
         """Record a broker's heartbeat if it comes from the host that registered the broker (BROKER_HEARTBEAT 904)."""

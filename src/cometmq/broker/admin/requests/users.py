@@ -43,8 +43,8 @@ class UserHandler:
     def __init__(self, users: AuthFile) -> None:
         self._users = users
         self.answers: Answers = {
-            RequestCode.AUTH_CREATE_USER: WithAsker(self.create_user),
-            RequestCode.AUTH_UPDATE_USER: WithAsker(self.update_user),
+            RequestCode.AUTH_CREATE_USER: WithAsker(partial(self.put_user, is_new=True)),
+            RequestCode.AUTH_UPDATE_USER: WithAsker(partial(self.put_user, is_new=False)),
             RequestCode.AUTH_DELETE_USER: WithAsker(self.delete_user),
             RequestCode.AUTH_GET_USER: self.get_user,
             RequestCode.AUTH_LIST_USER: self.list_users,
@@ -55,15 +55,14 @@ class UserHandler:
             RequestCode.AUTH_LIST_ACL: self.list_policies,
         }
 
-    def create_user(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
-        """Create a user (3001); RequestError if it exists, a value is invalid, or the asker may not do it."""
-        return self._put_user(command, asker, is_new=True)
+    def put_user(
+        self, command: Command, _peer: Peer, asker: Asker, *, is_new: bool
+    ) -> Steps[Answer]:
+        """Create a user (3001), or change one (3002).
 
-    def update_user(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
-        """Change a user (3002); RequestError if there is none, a value is invalid, or the asker may not do it."""
-        return self._put_user(command, asker, is_new=False)
-
-    def _put_user(self, command: Command, asker: Asker, *, is_new: bool) -> Steps[Answer]:
+        Raises:
+            RequestError: It exists already, or there is none; a value is invalid; or the asker may not do it.
+        """
         users, name = self._users, _username(command)
         values = _json(command)
         if values.get("password") == _HIDDEN:
