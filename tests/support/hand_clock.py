@@ -19,5 +19,8 @@ class HandClock:
     def monotonic(self) -> float:
         return self._seconds
 
+    def boot_ms(self) -> int:
+        return int(self._seconds * 1000)
+
     def turn(self, seconds: float) -> None:
         self._seconds += seconds

@@ -23,6 +23,10 @@ class Clock(Protocol):
         """Return seconds that never decrease, for intervals and deadlines."""
         ...
 
+    def boot_ms(self) -> int:
+        """Return ms that never decrease and go on while this process or the machine is suspended, for leases."""
+        ...
+
 
 def seconds_until(clock: Clock, wall_ms: int) -> float:
     """Return the seconds to sleep until a wall time, 0.0 if it has passed; at most 1.0 if the clock may be set."""

@@ -60,7 +60,7 @@ class MemoryNetwork:
         else:
             raise _refuse(errno.ECONNREFUSED, (host, port))
         here, there = (own_ip, self._free_port()), (host, port)
-        to_server, to_client = _Pipe(), _Pipe()
+        to_server, to_client = Pipe(), Pipe()
         near = MemoryTransport(self._loop, (here, there), reads=to_client, writes=to_server)
         far = MemoryTransport(self._loop, (there, here), reads=to_server, writes=to_client)
         protocol = make()
@@ -103,10 +103,10 @@ class _MemoryBound:
         if self.on_accepted is None:
             transport.abort()
         else:
-            self.on_accepted(_MemoryAccepted(transport))
+            self.on_accepted(MemoryAccepted(transport))
 
 
-class _MemoryAccepted:
+class MemoryAccepted:
     """An accepted connection in memory, not read before `attach`; implements `Accepted`."""
 
     number = 0
@@ -117,15 +117,17 @@ class _MemoryAccepted:
         self._transport = transport
 
     async def attach(self, protocol: asyncio.Protocol, tls: ServerTls | None = None) -> None:
+        """Deliver received bytes to a protocol."""
         assert tls is None, "no TLS in memory"
         await asyncio.sleep(0)
         self._transport.start(protocol)
 
     def close(self) -> None:
+        """Reject the connection."""
         self._transport.abort()
 
 
-class _Pipe:
+class Pipe:
     """One direction of a connection.
 
     Attributes:
@@ -148,11 +150,13 @@ class _Pipe:
         return max(self.size - SOCKET_SIZE, 0)
 
     def write(self, data: bytes) -> None:
+        """Add bytes for the reader."""
         self._pieces.append(data)
         self.size += len(data)
         self._tell()
 
     def read(self, size_max: int) -> bytes:
+        """Remove and return the first bytes, at most so many."""
         taken = bytearray()
         while self._pieces and len(taken) < size_max:
             taken += self._pieces.popleft()
@@ -164,14 +168,17 @@ class _Pipe:
         return bytes(taken)
 
     def drop_waiting(self) -> None:
+        """Discard the last pieces, until nothing waits beyond the simulated socket buffer."""
         while self.size > SOCKET_SIZE:
             self.size -= len(self._pieces.pop())
 
     def end(self) -> None:
+        """Note that the writer has finished."""
         self.is_ended = True
         self._tell()
 
     def break_off(self) -> None:
+        """Note that the reader has gone."""
         self.is_broken = True
         self._pieces.clear()
         self.size = 0
@@ -190,8 +197,8 @@ class MemoryTransport(asyncio.Transport):
         loop: asyncio.AbstractEventLoop,
         names: tuple[tuple[str, int], tuple[str, int]],
         *,
-        reads: _Pipe,
-        writes: _Pipe,
+        reads: Pipe,
+        writes: Pipe,
     ) -> None:
         """Create an idle transport; `names` are the addresses of this end and of the peer."""
         super().__init__({"sockname": names[0], "peername": names[1]})

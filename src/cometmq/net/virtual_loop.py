@@ -69,6 +69,10 @@ class VirtualClock:
         """Return seconds that never decrease; idle time that was skipped does not count."""
         return self._seconds - self._leapt
 
+    def boot_ms(self) -> int:
+        """Return ms that never decrease; idle time that was skipped counts."""
+        return int(self._seconds * 1000)
+
     def all_seconds(self) -> float:
         """Return seconds that never decrease; idle time that was skipped counts."""
         return self._seconds

@@ -116,9 +116,7 @@ def test_a_run_has_a_larger_number_than_every_run_before_and_a_new_directory_is_
 def test_a_member_is_sure_unless_its_machine_stopped_without_a_flush(
     files, tmp_path, monkeypatch, boot, is_flushed, is_clean, is_sure
 ):
-    monkeypatch.setattr(
-        "cometmq.broker.replication.group.running_member.boot_id", lambda: "this"
-    )
+    monkeypatch.setattr(MemberFiles, "boot_id", lambda _files: "this")
     store = open_store(tmp_path, clock=HandClock())
     files.save(MemberState("g", "n0", VOTERS, HardState(1, "n0", 5), boot))
     monkeypatch.setattr(type(store), "was_clean", is_clean)

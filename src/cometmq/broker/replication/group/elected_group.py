@@ -111,7 +111,7 @@ class ElectedGroup:
             self._store, files, place, is_flushed=is_flushed, now_ms=self._clock.now_ms()
         )
         return RunningMember(
-            self._store, files, place, opened, world=parts.world,
+            self._store, files, place, opened, world=parts.world, clock=parts.clock,
             log_bytes=GroupLogBytes(self._store, self._clock), on_written=on_written,
         )  # fmt: skip
 

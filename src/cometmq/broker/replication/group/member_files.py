@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
-from pathlib import Path
 
 import orjson
 
@@ -18,11 +17,12 @@ from cometmq.model.errors import CodecError, SettingsError, StoreDamaged
 from cometmq.model.frozen import dataclass
 from cometmq.replication.group.history import Row
 from cometmq.replication.group.member import HardState
-from cometmq.store.disk import Disk, read_file, write_file
+from cometmq.store.disk import Disk, opened, read_file, write_file
 
 STATE_NAME = "brokerGroup.json"
 TERMS_NAME = "epochFileCheckpoint"
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
+_BOOT_ID_SIZE = 64  # In bytes, at most.
 _REPAIR = (
     "This member may have voted and stored records that it no longer knows of. To repair it, move storePathRootDir away and "
     "start it with an empty one: the leader sends it the whole log"
@@ -46,13 +46,6 @@ class MemberState:
     voters: tuple[str, ...]
     hard: HardState
     boot_id: str
-
-
-def boot_id() -> str:
-    """Return the system's identifier of this boot of the machine; empty if it has none."""
-    with suppress(OSError):
-        return _BOOT_ID.read_text().strip()
-    return ""
 
 
 class MemberFiles:
@@ -91,6 +84,12 @@ class MemberFiles:
                 "may change)"
             )
         return state
+
+    def boot_id(self) -> str:
+        """Return the system's identifier of this boot of the machine; empty if it has none."""
+        with suppress(OSError), opened(self._disk, BOOT_ID_PATH, write=False) as fd:
+            return self._disk.pread(fd, _BOOT_ID_SIZE, 0).decode().strip()
+        return ""
 
     def save(self, state: MemberState) -> None:
         """Write and flush brokerGroup.json; raise OSError if that fails. Callable in any thread."""

@@ -6,7 +6,6 @@ offsets of the log; parts of the log are copied as bytes.
 """
 
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,7 +13,8 @@ from functools import partial
 from typing import NamedTuple
 
 from cometmq.broker.replication.group.log_bytes import GroupLogBytes
-from cometmq.broker.replication.group.member_files import MemberFiles, MemberState, boot_id
+from cometmq.broker.replication.group.member_files import MemberFiles, MemberState
+from cometmq.model.clock import Clock
 from cometmq.model.errors import RecordIllegal, SettingsError, StoreBusy, StoreError
 from cometmq.net.loop import loop_chance
 from cometmq.replication.group.group_log import GroupLog
@@ -63,12 +63,6 @@ class GroupPlace(NamedTuple):
     preferred: str = ""
 
 
-def boot_clock_ms() -> int:
-    """Return ms of a clock that goes on while this process or the machine is suspended, if the system has one."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime_ns(clock) // 1_000_000
-
-
 def open_member(
     store: MessageStore, files: MemberFiles, place: GroupPlace, *, is_flushed: bool, now_ms: int
 ) -> tuple[GroupLog, MemberState]:
@@ -100,7 +94,7 @@ def open_member(
         # It may be a member that lost its disk, so it is not sure to have what it acknowledged.
         hard = HardState(run=0, is_sure=False)
     else:
-        was_same_boot = bool(state.boot_id) and state.boot_id == boot_id()
+        was_same_boot = bool(state.boot_id) and state.boot_id == files.boot_id()
         has_all = store.was_clean or was_same_boot or is_flushed
         hard = state.hard._replace(is_sure=state.hard.is_sure and has_all)
         if not has_all:
@@ -112,7 +106,7 @@ def open_member(
     log = GroupLog(
         store.min_offset, store.max_offset, membership=Membership(place.voters), terms=rows
     )
-    return log, MemberState(place.group, place.own, place.voters, hard, boot_id())
+    return log, MemberState(place.group, place.own, place.voters, hard, files.boot_id())
 
 
 class RunningMember:
@@ -135,15 +129,17 @@ class RunningMember:
         opened: tuple[GroupLog, MemberState],
         *,
         world: World,
+        clock: Clock,
         log_bytes: GroupLogBytes,
         on_written: Callable[[], None],
     ) -> None:
         """`opened` is the result of `open_member`; `on_written` is called after the log was written, to flush it."""
         log, self._state = opened
+        self._now = clock.boot_ms
         self.place = place
         self.member = RaftMember(
             place.own, log, self._state.hard, timing=TIMING, cut=log_bytes.cut,
-            chance=loop_chance().random, now=boot_clock_ms(),
+            chance=loop_chance().random, now=self._now(),
         )  # fmt: skip
         self.is_over = self.is_serving = False
         self.on_change: Callable[[], None] = lambda: None
@@ -243,7 +239,7 @@ class RunningMember:
     def _run(self) -> Steps[None]:
         while self._events:
             event = self._events.popleft()
-            now = boot_clock_ms()
+            now = self._now()
             self._note_log(now)
             event(self.member, now)
             self._look()
@@ -303,7 +299,7 @@ class RunningMember:
             leads and not self.is_serving and member.has_begun and not self._side.undispatched
         )
         if begins:
-            self._led_since = boot_clock_ms()
+            self._led_since = self._now()
         is_new = (led and not leads) or (not leads and leader != member.leader)
         is_new |= begins or was_readable != self.is_readable
         self.is_serving = leads and (self.is_serving or begins)
@@ -315,7 +311,7 @@ class RunningMember:
         """Report to the store up to which offset the group has committed; as leader only while its lease is valid."""
         member, positions = self.member, self._positions
         end, leads = min(member.log.commit, positions.local), member.role is RaftRole.LEADER
-        if leads and not member.may_answer(boot_clock_ms()):
+        if leads and not member.may_answer(self._now()):
             return
         if positions.replicated is None or end > positions.replicated:
             self._side.replicated(end, int(leads))
@@ -388,7 +384,7 @@ class RunningMember:
         offset = self.member.log.end
         content = self._bytes.group_record(offset, self.place.group, term, membership)
         yield from self._append(offset, memoryview(content))
-        now = boot_clock_ms()
+        now = self._now()
         self.member.appended(offset + len(content), now)
         self._note_log(now)
         yield from self._do(self.member.ready())
@@ -418,7 +414,7 @@ class RunningMember:
                 return
             self._cancel_tick()
         self._tick_at = at
-        seconds = max(at - boot_clock_ms(), 1) / 1000
+        seconds = max(at - self._now(), 1) / 1000
         self._cancel_tick = self._world.call_later(seconds, self._tick)
 
     def _tick(self) -> None:
