@@ -130,6 +130,7 @@ class ElectedSlave(SlaveRole):
     replicas: ElectedGroup  # type: ignore[assignment]  # Set once, by `begin`.
 
     _applying: KeptMachine | None = None  # Applies the changes of tables in the log.
+    _told_offsets = False  # Whether it answers which offsets are committed.
 
     def __init__(self, ground: Ground, group: ElectedGroup, reader: TableLogReader) -> None:
         super().__init__(ground)
@@ -165,6 +166,8 @@ class ElectedSlave(SlaveRole):
                 yield from self._reader.catch_up()
             except StoreBusy:
                 return _BUSY_SECONDS
+            if self._knows_offsets and not self._told_offsets:
+                self.serve_again()
         return NEVER
 
     def _open_replicas(self) -> None:
@@ -177,6 +180,7 @@ class ElectedSlave(SlaveRole):
         """Ignore the master that a nameserver names: the group knows its leader."""
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
+        self._told_offsets = self._knows_offsets
         return [of_term(part, lambda _term: False) for part in super()._role_answers(answers)]
 
     def _known_log(self) -> KnownLog:
@@ -207,6 +211,10 @@ class ElectedSlave(SlaveRole):
     @property
     def _is_read(self) -> bool:
         return self._group.running.is_readable
+
+    @property
+    def _knows_offsets(self) -> bool:
+        return self._reader.has_read
 
     def look_again(self) -> None:
         """Serve or refuse reads, as is possible now, and wake the jobs that follow the leader's tables."""

@@ -557,7 +557,12 @@ class SlaveRole(RunningRole):
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
         """Return the handlers, with refusals in place of those for requests that a slave does not accept."""
-        return slave_answers(answers, is_read=self._is_read)
+        return slave_answers(answers, is_read=self._is_read, knows_offsets=self._knows_offsets)
+
+    @property
+    def _knows_offsets(self) -> bool:
+        """Whether this slave may tell which offsets consumers have committed, as far as it has copied them."""
+        return True
 
     @property
     def _is_read(self) -> bool:
@@ -580,7 +585,7 @@ class SlaveRole(RunningRole):
         return self._registrar.master.master_addr
 
     def serve_again(self) -> None:
-        """Answer requests as the role demands now, because `_is_read` may have changed; do nothing before `begin`."""
+        """Answer requests as the role demands now, because what it may answer may have changed; do nothing before `begin`."""
         if self._all_answers:
             self._answers = self._role_answers(self._all_answers)
             self.ground.server.dispatcher.serve(self._make_table(self._answers))

@@ -198,11 +198,26 @@ UNREAD: Mapping[int, tuple[int, str]] = {
     Code.PULL_MESSAGE: (ResponseCode.SYSTEM_BUSY, _NO_READS),
     Code.LITE_PULL_MESSAGE: (ResponseCode.SYSTEM_BUSY, _NO_READS),
 }
+# Also refused by a member of a group that elects its leader, from a restart until it knows what its group has committed.
+UNKNOWN: Mapping[int, tuple[int, str]] = {
+    Code.QUERY_CONSUMER_OFFSET: (
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        "this broker is a slave that does not know since its restart which offsets consumers have committed: ask its master",
+    ),
+}
 
 
-def slave_answers(answers: Iterable[Answers], *, is_read: bool) -> list[Answers]:
-    """Return handlers with refusals for the requests that a slave refuses; `is_read` is the setting slaveReadEnable."""
-    refused = REFUSED if is_read else {**REFUSED, **UNREAD}
+def slave_answers(
+    answers: Iterable[Answers], *, is_read: bool, knows_offsets: bool = True
+) -> list[Answers]:
+    """Return handlers with refusals for the requests that a slave refuses.
+
+    Args:
+        answers: The handlers.
+        is_read: Whether consumers may pull from it, the setting slaveReadEnable.
+        knows_offsets: Whether it knows the offsets that consumers have committed.
+    """
+    refused = {**REFUSED, **({} if is_read else UNREAD), **({} if knows_offsets else UNKNOWN)}
     batches = {refusal: _RefusedBatch(*refusal) for refusal in set(refused.values())}
     single = {refusal: refusing(*refusal) for refusal in set(refused.values())}
 

@@ -42,10 +42,12 @@ class TableLogReader:
 
     Attributes:
         snapshot: The place of the last complete snapshot that is known; None if none is.
+        has_read: Whether the tables have had the content of the log since the start.
     """
 
     def __init__(self, store: MessageStore, tables: Sequence[LoggedTable]) -> None:
         self.snapshot: SnapshotPlace | None = None
+        self.has_read = False
         self.tables = tables
         self._store = store
         self._readers = {table.name: table.read for table in tables}
@@ -94,7 +96,7 @@ class TableLogReader:
                 missing = set(table.all_keys()).difference(content[table.name])
                 content[table.name].update(dict.fromkeys(missing))
         yield from self._apply(content)
-        self._next = cursor.offset
+        self._next, self.has_read = cursor.offset, True
 
     def _cursor(self, offset: int) -> QueueCursor:
         return QueueCursor(self._store, TABLES_TOPIC, 0, offset=offset)
