@@ -16,10 +16,10 @@ ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheels workflows audit fmt sync lint types arch tidy static test plain check docs sim e2e attacks crash interop golden spark classes cluster dashboard operate pictures demo bench ab fuzz ci clean
+.PHONY: help setup build wheels workflows audit fmt sync lint types arch tidy static test plain check docs sim sim-planted long e2e attacks crash interop golden spark classes cluster dashboard operate pictures demo bench ab fuzz ci clean
 
 help: ## this list
-	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## make .venv with CometMQ and all it needs
 
@@ -96,7 +96,14 @@ SEED ?= 1
 RUNS ?= 100
 SCENE ?= storm
 sim: setup ## broker groups on a simulated disk, network and clocks: SEED=1 RUNS=100 SCENE=storm
-	$(BIN)/python -m tests.sim --seed $(SEED) --runs $(RUNS) --scene $(SCENE)
+	PYTHONHASHSEED=0 $(BIN)/python -m tests.sim --seed $(SEED) --runs $(RUNS) --scene $(SCENE)
+
+sim-planted: setup ## the first seed of 500 that finds each of the bugs that are planted into simulated groups
+	$(BIN)/python -m tests.sim --planted
+
+long: setup ## what takes hours, with reports in build/long: 2,000 simulations of groups in each scene
+	@mkdir -p build/long
+	bash -o pipefail -c 'PYTHONHASHSEED=0 $(BIN)/python -m tests.sim --runs 2000 --scene all 2>&1 | tee build/long/sim.txt'
 
 e2e: setup ## real processes from the command line
 	$(PYTEST) $(THREE) tests/e2e $(ARGS)

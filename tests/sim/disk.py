@@ -9,6 +9,14 @@ from cometmq.replication.group.member import HardState
 from cometmq.replication.group.messages import Membership
 
 
+class Sent(NamedTuple):
+    """Content of a client's record: its number, and its place in a queue."""
+
+    number: int
+    queue: int
+    queue_offset: int
+
+
 class Record(NamedTuple):
     """A record of a log.
 
@@ -16,13 +24,13 @@ class Record(NamedTuple):
         offset: Offset of its first byte.
         size: Its size in bytes.
         term: Term in which a leader appended it.
-        content: Number of a client's record, or the membership of a record of the group's own.
+        content: What a client sent, or the membership of a record of the group's own.
     """
 
     offset: int
     size: int
     term: int
-    content: object
+    content: Sent | Membership
 
     @property
     def end(self) -> int:
@@ -88,19 +96,28 @@ class Disk:
         self._log = files.begin, list(kept)
 
     def cut_power(self, chance: Random) -> None:
-        """Lose what was not flushed, but for a random part of the log: the system writes it back in its own time."""
+        """Lose what was not flushed, but for what the system wrote back in its own time.
+
+        A small file is the old one or the new one. The log ends after any byte; the next start cuts the record that is
+        torn there. A truncation is lost, or done, or done in part.
+        """
         files = self.files
+        files.hard = chance.choice((self._hard, files.hard))
+        terms, memberships = self._tables
+        files.terms = chance.choice((terms, files.terms))
+        files.memberships = chance.choice((memberships, files.memberships))
         begin, records = self._log
         common = 0
-        while (
-            common < min(len(records), len(files.records))
-            and records[common] == files.records[common]
-        ):
+        for flushed, written in zip(records, files.records, strict=False):
+            if flushed != written:
+                break
             common += 1
-        if common == len(records):
-            added = files.records[common:]
-            records = records + added[: chance.randint(0, len(added))]
-        files.hard = self._hard
-        files.terms, files.memberships = self._tables
+        if common < len(records):
+            records = records[: chance.randint(common, len(records))]
+        elif common < len(files.records):
+            torn_at = chance.uniform(files.records[common].offset, files.end)
+            records = records + [each for each in files.records[common:] if each.end <= torn_at]
         files.begin, files.records = begin, list(records)
-        self._log = files.begin, list(records)
+        self.flush_hard()
+        self.flush_tables()
+        self.flush_log()

@@ -45,6 +45,11 @@ class Group:
             self.hosts[name].start()
 
     @property
+    def trace(self) -> str:
+        """Hash of all that happened."""
+        return str(self.world.trace)
+
+    @property
     def leader(self) -> Host | None:
         """The host that leads in the latest term, if any does."""
         leading = [each for each in self.hosts.values() if _leads(each.member)]

@@ -1,7 +1,7 @@
 """A simulated process of one member: does what its machine asks for, answers clients, and can be killed at any moment."""
 
 from bisect import bisect_left, bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -11,11 +11,12 @@ from cometmq.replication.group.member import HardState, RaftMember, RaftRole, Re
 from cometmq.replication.group.messages import Append, Membership, Message
 from cometmq.replication.group.timing import GroupTiming
 from tests.sim.checks import Checks
-from tests.sim.disk import Disk, Record
+from tests.sim.disk import Disk, Record, Sent
 from tests.sim.world import Clock, World
 
 TIMING = GroupTiming(part_size=600, window_size=3_000)
 RECORD_SIZE = 64  # Size of a record of the group's own.
+QUEUES = 3
 
 
 class Host:
@@ -27,6 +28,7 @@ class Host:
         clock: Its clock.
         member: Its machine; None while the process does not run.
         peers: The hosts of all members, by id.
+        queues: The next offset of each queue, which a leader gives out.
         is_paused: Whether the process is suspended: it handles nothing, and its clock goes on.
     """
 
@@ -47,6 +49,7 @@ class Host:
         self.member: RaftMember | None = None
         self.is_paused = False
         self.peers: dict[str, Host] = {}
+        self.queues: Counter[int] = Counter()
         self._world = world
         self._checks = checks
         self._membership = membership
@@ -86,6 +89,7 @@ class Host:
         self._seen_commit, self._wake_time = files.begin, float("inf")
         self._was_leading = self._is_flushing = False
         self.member, self.is_paused = member, False
+        self.queues.clear()
         self._loop = self._run(member)
         self._world.note("start", self.own, files.end)
         self._go_on(self._life)
@@ -105,11 +109,12 @@ class Host:
             self._world.send(self.own, peer.own, partial(peer.sees_death_of, self.own))
 
     def cut_power(self) -> None:
-        """End the process and lose what the disk did not flush."""
+        """End the process and lose what the disk did not flush. The machine's clock begins again at 0."""
         self._world.note("power", self.own)
         self._end()
         self._has_lost = True
         self.disk.cut_power(self._world.chance)
+        self.clock.offset = -self._world.now * self.clock.rate
 
     def lose_files(self) -> None:
         """Replace the disk of a process that does not run by an empty one."""
@@ -135,6 +140,11 @@ class Host:
             self.is_paused = False
             if self._is_due or (self._is_idle and self._inputs):
                 self._go_on(self._life)
+
+    def set_clock_ahead(self, ms: float) -> None:
+        """Let its clock jump ahead. If it leads, its lease ends early; a voter's clock must not jump."""
+        self._world.note("clock", self.own, int(ms))
+        self.clock.offset += ms
 
     @property
     def is_sure(self) -> bool:
@@ -165,18 +175,23 @@ class Host:
 
         def append(member: RaftMember) -> None:
             if member.may_append and self.may_answer(member):
-                record = Record(member.log.end, size, member.term, content)
+                queue = content % QUEUES
+                sent = Sent(content, queue, self.queues[queue])
+                self.queues[queue] += 1
+                record = Record(member.log.end, size, member.term, sent)
                 self._append(member, record)
                 self._waiting.append((record, member.term))
 
         self.put(append)
 
     def trim(self, share: float) -> None:
-        """Remove a share of the committed log, as retention does."""
+        """Remove a share of the committed log, as retention does. The last record of each queue stays, as queues keep their ends."""
 
         def drop(member: RaftMember) -> None:
             files, log = self.disk.files, member.log
             limit = log.begin + (log.commit - log.begin) * share
+            committed = [each for each in files.records if each.end <= log.commit]
+            limit = min(limit, *_last_places(committed).values(), log.commit)
             while files.records and files.records[0].end <= limit:
                 files.begin = files.records.pop(0).end
             log.drop_before(files.begin)
@@ -323,6 +338,13 @@ class Host:
             self._wake_time = float("inf")
             self.put(lambda member: member.tick(self.now()))
 
+    def count_queues(self) -> None:
+        """Find the ends of the queues in the log: other leaders may have given out offsets, and some were cut."""
+        self.queues.clear()
+        for each in self.disk.files.records:
+            if isinstance(each.content, Sent):
+                self.queues[each.content.queue] = each.content.queue_offset + 1
+
     # What is seen of it.
 
     def _look(self, member: RaftMember) -> None:
@@ -330,7 +352,8 @@ class Host:
         is_leading = member.role is RaftRole.LEADER
         if is_leading and not self._was_leading:
             self._world.note("leads", self.own, member.term)
-            self._checks.leads(self.own, member.term)
+            self._checks.leads(self.own, member.term, self.disk.files)
+            self.count_queues()
         self._was_leading = is_leading
         commit = member.log.commit
         assert commit >= self._seen_commit, "a commit was taken back"
@@ -353,3 +376,10 @@ class Host:
     def is_answerable(self, member: RaftMember, record: Record) -> bool:
         """Return whether a record may be acknowledged."""
         return member.log.commit >= record.end and self.may_answer(member)
+
+
+def _last_places(records: list[Record]) -> dict[int, int]:
+    """Return the offset of the last record of each queue."""
+    return {
+        each.content.queue: each.offset for each in records if isinstance(each.content, Sent)
+    }

@@ -60,6 +60,11 @@ def _pause_leader(group: Group, host: Host) -> None:
     _pause(group, group.leader or host)
 
 
+def _set_clock_ahead(group: Group, _host: Host) -> None:
+    if group.leader is not None:
+        group.leader.set_clock_ahead(group.world.chance.uniform(100, 5_000))
+
+
 def _cut_off(group: Group, host: Host) -> None:
     way = group.world.chance.choice([(True, True), (True, False), (False, True)])
     group.cut_off(host.own, inwards=way[0], outwards=way[1])
@@ -110,18 +115,18 @@ def _change_members(group: Group, host: Host) -> None:
     else:
         learners.add(name)
         host.start()
-    group.world.note("change", voters, learners)
+    group.world.note("change", sorted(voters), sorted(learners))
     group.change(Membership(tuple(sorted(voters)), tuple(sorted(learners))))
 
 
 FAULTS: tuple[Callable[[Group, Host], None], ...] = (
     _kill, _kill_leader, _cut_power, _cut_power_of_all, _pause, _pause_leader, _cut_off,
-    _cut_one_pair, _fail_disk, _trim, _hand_over, _change_members,
+    _cut_one_pair, _fail_disk, _set_clock_ahead, _trim, _hand_over, _change_members,
 )  # fmt: skip
 
 
-def old_term(seed: int) -> Group:
-    """DLedger's issue 4, figure 8 of the Raft paper: records of an old term reach a majority, and a newer leader lacks them."""
+def dledger_4_old_term(seed: int) -> Group:
+    """DLedger's issue 4 and figure 8 of the Raft paper: records of an old term reach a majority, and a newer leader lacks them."""
     group = Group(seed, voters=5, is_sync_flush=True)
     chance = group.world.chance
     for _ in range(6):
@@ -167,7 +172,7 @@ def _next_leader(group: Group) -> Host:
     raise AssertionError("nobody leads for 20 s")
 
 
-def data_loss(seed: int) -> Group:
+def dledger_61_data_loss(seed: int) -> Group:
     """DLedger's issue 61: a follower comes back with an empty directory and gets the whole log again."""
     group = _led(seed)
     follower = group.follower
@@ -180,7 +185,7 @@ def data_loss(seed: int) -> Group:
     return group
 
 
-def flapping_successor(seed: int) -> Group:
+def dledger_85_flapping_successor(seed: int) -> Group:
     """DLedger's issue 85: an operator, or a setting, always wants the same leader, which is hard to reach."""
     group = _led(seed)
     group.write_at_random()
@@ -195,7 +200,7 @@ def flapping_successor(seed: int) -> Group:
     return group
 
 
-def failing_disk(seed: int) -> Group:
+def dledger_287_failing_disk(seed: int) -> Group:
     """DLedger's issue 287: a member whose disk fails is started again and again, and never keeps the others from working."""
     group = _led(seed)
     group.write_at_random()
@@ -211,7 +216,7 @@ def failing_disk(seed: int) -> Group:
     return group
 
 
-def committed_beyond_the_end(seed: int) -> Group:
+def dledger_316_committed_beyond_the_end(seed: int) -> Group:
     """DLedger's issue 316: a leader comes back with records that nobody has, and dies while it is cut."""
     group = _led(seed)
     for _ in range(8):
@@ -234,7 +239,7 @@ def committed_beyond_the_end(seed: int) -> Group:
     return group
 
 
-def higher_term(seed: int) -> Group:
+def dledger_325_higher_term(seed: int) -> Group:
     """DLedger's issue 325: a member with a higher term and a shorter log comes back into the group."""
     group = _led(seed)
     follower = group.follower
@@ -250,7 +255,7 @@ def higher_term(seed: int) -> Group:
     return group
 
 
-def repeated_parts(seed: int) -> Group:
+def dledger_331_repeated_parts(seed: int) -> Group:
     """DLedger's issue 331: parts arrive twice, late and out of order, while members come and go."""
     group = _led(seed)
     group.write_at_random(20.0)
@@ -320,7 +325,8 @@ def _led(seed: int) -> Group:
 SCENES: dict[str, Callable[[int], Group]] = {
     scene.__name__: scene
     for scene in (
-        storm, old_term, data_loss, flapping_successor, failing_disk, committed_beyond_the_end,
-        higher_term, repeated_parts, one_way, change_while_divided,
+        storm, dledger_4_old_term, dledger_61_data_loss, dledger_85_flapping_successor,
+        dledger_287_failing_disk, dledger_316_committed_beyond_the_end, dledger_325_higher_term,
+        dledger_331_repeated_parts, one_way, change_while_divided,
     )
 }  # fmt: skip

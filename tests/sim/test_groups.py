@@ -5,7 +5,7 @@ import pytest
 from cometmq.replication.group.member import RaftRole
 from tests.sim.group import Group
 from tests.sim.host import Host
-from tests.sim.planted import FOUND_BY, planted
+from tests.sim.planted import FOUND_BY, PLANTED, planted
 from tests.sim.scenes import SCENES
 
 
@@ -22,9 +22,13 @@ def test_what_users_of_dledger_met_loses_nothing(scene):
 
 
 def test_a_seed_repeats_its_run():
-    first, second, other = (SCENES["storm"](seed).world.trace for seed in (7, 7, 8))
+    first, second, other = (SCENES["storm"](seed).trace for seed in (7, 7, 8))
     assert first == second
     assert first != other
+
+
+def test_each_planted_bug_has_a_seed_that_finds_it():
+    assert [bug for bug, _, _ in FOUND_BY] == [*PLANTED]
 
 
 @pytest.mark.parametrize(("bug", "scene", "seed"), FOUND_BY)

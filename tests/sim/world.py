@@ -24,6 +24,20 @@ class NetworkFaults:
     slow_ms: float = 300.0
 
 
+class Trace:
+    """All that happened in a run, as a hash."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=8)
+
+    def note(self, ms: float, *what: object) -> None:
+        """Add an event at a simulated time."""
+        self._hash.update(f"{ms:.3f} {what}\n".encode())
+
+    def __str__(self) -> str:
+        return self._hash.hexdigest()
+
+
 class World:
     """The events of a run in the order of simulated time.
 
@@ -32,6 +46,7 @@ class World:
         chance: The only source of randomness.
         faults: What the network does.
         cuts: Pairs of sender and receiver between which nothing passes.
+        trace: All that was noted.
     """
 
     def __init__(self, seed: int) -> None:
@@ -41,7 +56,7 @@ class World:
         self.cuts: set[tuple[str, str]] = set()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
-        self._trace = hashlib.blake2b(digest_size=8)
+        self.trace = Trace()
 
     def after(self, delay_ms: float, action: Callable[[], None]) -> None:
         """Call `action` in so many ms."""
@@ -57,12 +72,7 @@ class World:
 
     def note(self, *what: object) -> None:
         """Add an event to the trace."""
-        self._trace.update(f"{self.now:.3f} {what}\n".encode())
-
-    @property
-    def trace(self) -> str:
-        """Hash of all that was noted."""
-        return self._trace.hexdigest()
+        self.trace.note(self.now, *what)
 
     def send(self, sender: str, receiver: str, deliver: Callable[[], None]) -> None:
         """Deliver a message, or lose, repeat or delay it."""

@@ -1,0 +1,92 @@
+"""What must hold of a group of real brokers, whatever happens to them."""
+
+from collections import Counter, defaultdict
+
+from cometmq.store.message_store import MessageStore
+
+# What a leader told so many looks ago, a second each, it has in the log, where it writes commits once a second.
+KEPT_LOOKS = 3
+
+
+class BrokerChecks:
+    """Everything that the members of a group were seen to do, and what their clients were told.
+
+    Attributes:
+        acknowledged_count: Number of messages that clients were told to be safe.
+        leaders: Leader of each term.
+        failures: What must not happen, seen where an assertion would be lost.
+    """
+
+    def __init__(self) -> None:
+        self.leaders: dict[int, str] = {}
+        self.failures: list[str] = []
+        self._acknowledged: dict[tuple[int, int], bytes] = {}
+        self._consumed: dict[tuple[int, int], bytes] = {}
+        self._commits: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        self._kept_commits: Counter[int] = Counter()
+        self._last: dict[tuple[int, int], int] = {}
+        self._log = bytearray()  # All that any member has held for committed.
+        self._seen: dict[str, int] = {}
+
+    @property
+    def acknowledged_count(self) -> int:
+        """Number of messages that clients were told to be safe."""
+        return len(self._acknowledged)
+
+    def leads(self, member: str, term: int) -> bool:
+        """Note that a member leads a term: nobody else may. Return whether the term is new."""
+        is_new = term not in self.leaders
+        other = self.leaders.setdefault(term, member)
+        assert other == member, f"{other} and {member} lead term {term}"
+        return is_new
+
+    def restarted(self, member: str) -> None:
+        """Look at all of a member's log again."""
+        self._seen.pop(member, None)
+
+    def committed(self, member: str, commit: int, store: MessageStore) -> None:
+        """Compare what a member holds for committed with what others do: all have the same bytes, for ever."""
+        seen = self._seen.get(member, 0)
+        while seen < commit:
+            piece = bytes(store.read_log(seen, commit - seen) or b"")
+            assert piece, f"{member} has committed {commit}, and its log ends at {seen}"
+            known = self._log[seen : seen + len(piece)]
+            assert piece.startswith(known), f"{member} has other bytes than others after {seen}"
+            self._log += piece[len(known) :]
+            seen += len(piece)
+        self._seen[member] = seen
+
+    def acknowledged(self, sender: int, queue: int, offset: int, body: bytes) -> None:
+        """Note the result of a send: no other has its place, and it is behind what the sender had acknowledged before."""
+        other = self._acknowledged.setdefault((queue, offset), body)
+        if other is not body:
+            self.failures.append(
+                f"{body!r} and {other!r} have offset {offset} of queue {queue}"
+            )
+        if offset <= self._last.get((sender, queue), -1):
+            self.failures.append(f"{body!r} is before what was sent before it")
+        self._last[sender, queue] = offset
+
+    def consumed(self, queue: int, offset: int, body: bytes) -> None:
+        """Note what a consumer got, maybe for a second time."""
+        if self._consumed.setdefault((queue, offset), body) != body:
+            self.failures.append(
+                f"consumers got two messages of offset {offset} of queue {queue}"
+            )
+
+    def commit_seen(self, queue: int, offset: int, term: int) -> None:
+        """Note the committed offset of a queue that the leader of a term told: what it told for some seconds is kept."""
+        kept = self._kept_commits[queue]
+        if offset < kept:
+            self.failures.append(f"queue {queue} had {kept} committed, and has {offset}")
+        told = self._commits[queue, term]
+        told.append(offset)
+        self._kept_commits[queue] = max(kept, *told[:-KEPT_LOOKS], 0)
+
+    def holds_all(self, found: dict[tuple[int, int], bytes]) -> None:
+        """Check that everything acknowledged is at its place in the queues, and that consumers got all of it."""
+        assert not self.failures, self.failures
+        for place, body in self._acknowledged.items():
+            assert found.get(place) == body, f"{body!r} was acknowledged and is not at {place}"
+        lost = found.keys() - self._consumed.keys()
+        assert not lost, f"consumers did not get {sorted(lost)[:5]} of {len(found)}"
