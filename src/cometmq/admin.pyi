@@ -1,5 +1,6 @@
 from cometmq.client.admin.absent import AbsentBroker as AbsentBroker
 from cometmq.client.admin.brokers import AsyncBrokerAdmin as AsyncBrokerAdmin
+from cometmq.client.admin.copies import ElectedMember as ElectedMember
 from cometmq.client.admin.copies import ReplicaCopy as ReplicaCopy
 from cometmq.client.admin.dead_letters import AsyncDeadLetterAdmin as AsyncDeadLetterAdmin
 from cometmq.client.admin.delayed import DelayedMessage as DelayedMessage
@@ -50,6 +51,8 @@ from cometmq.codec.bodies.conflicts import Conflict as Conflict
 from cometmq.codec.bodies.conflicts import ConflictSide as ConflictSide
 from cometmq.codec.bodies.connection import ClientConnection as ClientConnection
 from cometmq.codec.bodies.connection import ConsumerConnections as ConsumerConnections
+from cometmq.codec.bodies.ha_status import HaGroup as HaGroup
+from cometmq.codec.bodies.ha_status import HaGroupMember as HaGroupMember
 from cometmq.codec.bodies.ha_status import HaMaster as HaMaster
 from cometmq.codec.bodies.ha_status import HaSlave as HaSlave
 from cometmq.codec.bodies.ha_status import HaStatus as HaStatus

@@ -126,11 +126,13 @@ class Lines(NamedTuple):
         lines: Each has a value for each column.
         absent: As in `Shown`.
         is_finding: As in `Shown`.
+        hidden: Columns that the table for people leaves out.
     """
 
     lines: Sequence[Sequence[object]]
     absent: "Iterable[AbsentBroker]" = ()
     is_finding: bool = False
+    hidden: Sequence[str] = ()
 
 
 def table(
@@ -231,7 +233,11 @@ def _choices(columns: Sequence[str], limit: int | None = None) -> list[inspect.P
 
 def _chosen(choice: Choice, nothing: str, found: Lines) -> Shown:
     lines = choice.of(found.lines)
-    return table(choice.columns, lines, nothing, found.absent, is_finding=found.is_finding)
+    places = [at for at, name in enumerate(choice.columns) if name not in found.hidden]
+    columns = [choice.columns[at] for at in places]
+    rows = [[line[at] for at in places] for line in lines]
+    shown = table(columns, rows, nothing, found.absent, is_finding=found.is_finding)
+    return shown._replace(value=lines)
 
 
 def changes(

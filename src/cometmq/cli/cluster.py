@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 cluster = typer.Typer()
 
+# Columns of `ReplicaLine` that are empty without a group that elects its leader; the table leaves them out then.
+_OF_GROUPS = ("member", "role", "term", "confirmed", "lease_s", "connected")
+
 
 class ReplicaLine(NamedTuple):
     """A member or rival of a broker group with the state of its copy; values that are unknown are None.
@@ -27,6 +30,12 @@ class ReplicaLine(NamedTuple):
         offset: End of its commit log, a physical offset.
         gap: Bytes of the master's log that it has not copied; 0 for the master.
         behind_s: How much older its newest record is than the master's, seconds.
+        member: Its id in dLegerPeers; None, like the next five, outside of groups that elect their leaders.
+        role: "leader", "follower", "candidate", or "stopped" (its disk or log failed); None if it does not answer.
+        term: Latest term that it knows.
+        confirmed: Physical offset up to which it knows the log to be stored by a majority.
+        lease_s: Time for which a leader may acknowledge messages if no other member answers it, seconds.
+        connected: Whether the leader is connected to it, or without a leader the answering member of the latest term.
         error: Its fault, or why it does not answer or refuses.
     """
 
@@ -37,6 +46,12 @@ class ReplicaLine(NamedTuple):
     offset: int | None
     gap: int | None
     behind_s: float | None
+    member: str | None
+    role: str | None
+    term: int | None
+    confirmed: int | None
+    lease_s: float | None
+    connected: bool | None
     error: str | None
 
     @property
@@ -103,18 +118,30 @@ async def producers(
 async def replicas(clients: Clients) -> Lines:
     """Show each master and slave, and how far its copy of the log is; status 1 unless all are in order.
 
-    In order are a master with the slaves that it needs, and slaves that copy without a fault.
+    In order are a master with the slaves that it needs, and slaves that copy without a fault. Of a group that elects its
+    leader, all members must be there.
     """
     lines = lines_of(await clients.admin.brokers.copies())
     missing = await clients.admin.brokers.missing()
-    return Lines(lines, missing, is_finding=not all(line.is_well for line in lines))
+    return Lines(
+        lines,
+        missing,
+        is_finding=not all(line.is_well for line in lines),
+        hidden=() if any(line.member for line in lines) else _OF_GROUPS,
+    )
 
 
 def lines_of(copies: Sequence["ReplicaCopy"]) -> list[ReplicaLine]:
     """Return a line for each of these members or rivals (brokers with a member's id)."""
+    without_group = (None,) * len(_OF_GROUPS)
     return [
-        ReplicaLine(
-            *each.member[:3], each.state, each.offset, each.gap, each.behind_s, each.fault
+        ReplicaLine._make(
+            (
+                *each.member[:3],
+                *(each.state, each.offset, each.gap, each.behind_s),
+                *(each.elected or without_group),
+                each.fault,
+            )
         )
         for each in copies
     ]

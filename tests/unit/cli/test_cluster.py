@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from cometmq.admin import BrokerState, HaMaster, HaSlave, HaStatus, Replica, SettingsReport
+from cometmq.admin import (
+    BrokerState,
+    HaGroup,
+    HaGroupMember,
+    HaMaster,
+    HaSlave,
+    HaStatus,
+    Replica,
+    SettingsReport,
+)
 from cometmq.cli.brokers import broker_line, config_lines
 from cometmq.cli.cluster import ReplicaLine, lines_of
 from cometmq.client.admin.copies import judge_copies
@@ -31,8 +40,9 @@ def judged(*members: Replica) -> list[ReplicaLine]:
 
 def test_a_slave_that_has_all_is_not_behind_however_long_nobody_sends():
     master, copy = judged(member(0, MASTER), member(1, slave(1_000, stored_ms=1)))
-    assert master == ReplicaLine("a", 0, "127.0.0.1:0", "master", 1_000, 0, 0.0, None)
-    assert copy == ReplicaLine("a", 1, "127.0.0.1:1", "copying", 1_000, 0, 0.0, None)
+    without = [None] * 7
+    assert master == ReplicaLine("a", 0, "127.0.0.1:0", "master", 1_000, 0, 0.0, *without)
+    assert copy == ReplicaLine("a", 1, "127.0.0.1:1", "copying", 1_000, 0, 0.0, *without)
     assert master.is_well
     assert copy.is_well
 
@@ -51,7 +61,8 @@ def test_a_slave_that_has_all_is_not_behind_however_long_nobody_sends():
 )
 def test_how_far_a_slave_is(status, state, gap, behind_s, error):
     _, copy = judged(member(0, MASTER), member(1, status))
-    assert copy[3:] == (state, status.master.max_offset, gap, behind_s, error)
+    found = copy.state, copy.offset, copy.gap, copy.behind_s, copy.error
+    assert found == (state, status.master.max_offset, gap, behind_s, error)
     assert copy.is_well == (state == "copying" and error is None)
 
 
@@ -99,15 +110,108 @@ def test_a_second_broker_of_one_id_is_a_rival():
 
 def test_who_does_not_answer_is_away_and_its_slaves_are_behind_nobody():
     master, copy = judged(member(0, None, "no route"), member(1, slave(400)))
-    assert master[3:] == ("away", None, None, None, "no route")
+    assert master[3:] == ("away", *[None] * 9, "no route")
     assert not master.is_well
-    assert copy[3:] == ("copying", 400, None, None, None)
+    assert copy[3:] == ("copying", 400, *[None] * 9)
 
 
 def test_a_master_whose_sends_wait_in_vain_is_alone():
     (line,) = judged(member(0, HaStatus(is_master=True, max_offset=5, needed=2)))
     assert (line.state, line.error) == ("alone", "sends wait for 2 in-sync members")
     assert not line.is_well
+
+
+def of_group(own: str, role: str, *, leader: str = "n0", away: str = "") -> HaGroup:
+    """A group of three as one of its members sees it."""
+    members = tuple(
+        HaGroupMember(
+            member_id=f"n{number}",
+            address=f"10.0.0.{number}:1",
+            broker_id=number + 1,
+            is_connected=f"n{number}" not in away,
+            error="refused" if f"n{number}" in away else None,
+        )
+        for number in range(3)
+    )
+    lease_ms = 900 if role == "leader" else None
+    return HaGroup(
+        name="a", own=own, role=role, term=7, leader=leader, confirmed=990, lease_ms=lease_ms,
+        members=members,
+    )  # fmt: skip
+
+
+def follower(own: str, *, is_active: bool = True, **group: str) -> HaStatus:
+    status = slave(1_000, stored_ms=1, is_active=is_active)
+    return replace(status, group=of_group(own, group.pop("role", "follower"), **group))
+
+
+def leading(**group: str) -> HaStatus:
+    return replace(MASTER, group=of_group("n0", "leader", **group))
+
+
+def test_members_of_an_elected_group_have_their_columns() -> None:
+    leader, copy, _ = judged(
+        member(0, leading()), member(2, follower("n1")), member(3, follower("n2"))
+    )
+    assert leader[7:] == ("n0", "leader", 7, 990, 0.9, True, None)
+    assert copy[7:] == ("n1", "follower", 7, 990, None, True, None)
+
+
+@pytest.mark.parametrize(
+    ("members", "lines"),
+    [
+        (  # Of a member that no nameserver lists, the leader knows.
+            [member(0, leading(away="n2")), member(2, follower("n1"))],
+            [("n0", "master", None), ("n1", "copying", None), ("n2", "away", "refused")],
+        ),
+        (
+            [member(0, leading()), member(2, follower("n1"))],
+            [("n0", "master", None), ("n1", "copying", None), ("n2", "copying", None)],
+        ),
+        (  # Routes have its address still.
+            [member(0, leading(away="n2")), member(2, follower("n1")), member(3, None, "silent")],
+            [("n0", "master", None), ("n1", "copying", None), ("n2", "away", "silent")],
+        ),
+        (
+            [member(1, follower("n0", is_active=False, leader="", away="n1 n2"))],
+            [
+                (
+                    "n0", "stopped",
+                    "its group has no leader and accepts no messages: it is connected to 0 of 2 other members, and needs 1",
+                ),
+                ("n1", "away", "refused"),
+                ("n2", "away", "refused"),
+            ],
+        ),
+        (
+            [member(0, leading()), member(2, follower("n1", is_active=False)), member(3, follower("n2"))],
+            [
+                ("n0", "master", None),
+                ("n1", "stopped", "it is not connected to the leader, n0"),
+                ("n2", "copying", None),
+            ],
+        ),
+        (
+            [member(0, leading()), member(2, follower("n1", is_active=False, role="stopped")), member(3, follower("n2"))],
+            [("n0", "master", None), ("n1", "stopped", None), ("n2", "copying", None)],
+        ),
+    ],
+    ids=["dead", "unlisted", "silent", "no majority", "cut off", "failed"],
+)  # fmt: skip
+def test_who_is_missing_in_an_elected_group(members, lines) -> None:
+    found = judged(*members)
+    assert [(each.member, each.state, each.error) for each in found] == lines
+    copies = judge_copies(members)
+    bad = [each for each in copies if each.state in ("away", "stopped")]
+    # A member that routes have, and that is silent, is reported as such.
+    assert all(each.advice for each in bad if each.fault != "silent")
+
+
+def test_a_member_beyond_the_majority_is_not_late_while_its_leader_is_written_to() -> None:
+    told = HaSlave(address="127.0.0.1:5", broker_id=2, acked=900, gap=100, is_in_sync=False)
+    master = replace(leading(), slaves=(told,), max_offset=1_100)
+    _, copy, _ = judged(member(0, master), member(2, follower("n1")), member(3, follower("n2")))
+    assert (copy.state, copy.gap) == ("copying", 100)
 
 
 NUMBERS = {

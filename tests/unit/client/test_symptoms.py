@@ -15,6 +15,8 @@ from cometmq.admin import (
     ConflictSide,
     GroupConfig,
     GroupState,
+    HaGroup,
+    HaGroupMember,
     HaMaster,
     HaStatus,
     IgnoreList,
@@ -107,6 +109,25 @@ def replica(status: HaStatus) -> ClusterFacts:
     return replace(SOUND, replicas=(Replica("a", 1, ADDRESS, status),))
 
 
+def elected(*, leader: str = "n0", away: str) -> HaStatus:
+    """A member n0 of a group of three, which does not lead if another one does or none."""
+    members = tuple(
+        HaGroupMember(
+            member_id=name,
+            address=ADDRESS,
+            broker_id=number,
+            is_connected=name not in away,
+            error="refused" if name in away else None,
+        )
+        for number, name in enumerate(("n0", "n1", "n2"), 1)
+    )
+    role = "leader" if leader == "n0" else "candidate"
+    group = HaGroup(name="a", own="n0", role=role, term=1, leader=leader, members=members)
+    if role == "leader":
+        return HaStatus(is_master=True, group=group)
+    return HaStatus(is_master=False, master=SLAVE, group=group)
+
+
 @pytest.mark.parametrize(
     ("facts", "check", "subject", "severity", "says"),
     [
@@ -130,6 +151,7 @@ def replica(status: HaStatus) -> ClusterFacts:
         (broker(error="answered 16 NO_PERMISSION", is_refused=True, runtime={}), "asking", "a:0", "note", "refuses to report its state"),
         (replace(SOUND, replicas=(Replica("a", 0, "y:1", HaStatus(is_master=True), owner="x:1"),)), "replica", "a:0", "bad", "two brokers run as the master of a: x:1 and y:1"),
         (replica(HaStatus(is_master=True, needed=2)), "replica", "a:1", "bad", "sends wait for 2 in-sync members"),
+        (replica(elected(away="n1")), "replica", "a:2", "bad", "member n1 of its group is away: refused"),
         (group(progress={QUEUE: QueueProgress(10_101, 100)}), "group", "billing", "bad", "10001 messages wait"),
         (group(members=()), "abandoned", "billing", "bad", "it has no members, and 10 messages wait"),
         (waiting(2 * DAY, members=()), "abandoned", "billing", "warning", "no members"),
@@ -204,6 +226,18 @@ def test_a_stopped_slave_has_the_advice_of_its_own_reason() -> None:
         "it does not replicate: behind: this log ends at 1",
         "Start it empty",
     )
+
+
+def test_a_group_without_a_leader_is_no_group_whose_master_could_be_promoted() -> None:
+    facts = replace(
+        replica(elected(leader="", away="n1 n2")), brokers=(BROKER._replace(broker_id=1),)
+    )
+    found = [(each.check, each.subject, each.text) for each in symptoms_of(facts)]
+    assert found == [
+        ("replica", "a:1", "it does not replicate: its group has no leader and accepts no messages: it is connected to 0 of 2 other members, and needs 1"),
+        ("replica", "a:2", "member n1 of its group is away: refused"),
+        ("replica", "a:3", "member n2 of its group is away: refused"),
+    ]  # fmt: skip
 
 
 def test_the_worst_comes_first() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from cometmq.codec.bodies.group_config import (
     encode_groups_file,
 )
 from cometmq.codec.bodies.ha_status import (
+    HaGroup,
+    HaGroupMember,
     HaMaster,
     HaSlave,
     HaStatus,
@@ -286,6 +289,16 @@ SLAVE = HaStatus(
         error="the logs differ at 7", metadata_ms=9, metadata_error="gone",
     ),
 )  # fmt: skip
+LEADER = replace(
+    MASTER,
+    group=HaGroup(
+        name="g", own="n0", role="leader", term=7, leader="n0", confirmed=800, lease_ms=900, elections=2,
+        members=(
+            HaGroupMember(member_id="n0", address="10.0.0.1:40911", broker_id=1, is_connected=True, acked=900, gap=0),
+            HaGroupMember(member_id="n1", address="10.0.0.2:40911", broker_id=2, is_connected=False, error="gone"),
+        ),
+    ),
+)  # fmt: skip
 # As a broker of RocketMQ 5.3.3 writes them: fields that HARuntimeInfo has getters for.
 JAVA_MASTER = (
     b'{"haClientRuntimeInfo":{"lastReadTimestamp":0,"lastWriteTimestamp":0,"masterFlushOffset":0,"maxOffset":0,'
@@ -295,7 +308,7 @@ JAVA_MASTER = (
 )
 
 
-@pytest.mark.parametrize("status", [MASTER, SLAVE])
+@pytest.mark.parametrize("status", [MASTER, SLAVE, LEADER])
 def test_what_is_written_is_read_back(status):
     assert decode_ha_status(encode_ha_status(status)) == status
 

@@ -77,6 +77,7 @@ class ReplicaHandler:
             stored_ms=self._store.replica_side.dispatched_ms or None,
             needed=state.needed if state.is_master else None,
             refused=state.refused if state.is_master else None,
+            group=state.group,
         )
 
     def _exchange(self, request: HaExchange) -> Answer:

@@ -3,7 +3,7 @@
 Shown by mqadmin haStatus and `cometmq cluster replicas`; see docs/design/0048-replication.md.
 """
 
-from cometmq.codec.bodies.ha_status import HaMaster, HaSlave
+from cometmq.codec.bodies.ha_status import HaGroup, HaMaster, HaSlave
 from cometmq.model.frozen import dataclass
 
 SLAVE_REMARK = "this broker is a slave and accepts no messages; send to its master"
@@ -48,6 +48,7 @@ class ReplicationState:
         needed: Number of members, including the broker, that must have a send for the answer SEND_OK; 1: no waiting.
         refused: Number of connections that this master has refused or closed as faulty; 0 for a slave.
         master: The master of a slave; None for a master.
+        group: The state of the group that elects its leader, as this member knows it; None without such a group.
     """
 
     is_master: bool
@@ -57,6 +58,7 @@ class ReplicationState:
     needed: int = 1
     refused: int = 0
     master: MasterState | None = None
+    group: HaGroup | None = None
 
     @property
     def has_master(self) -> bool:

@@ -99,7 +99,9 @@ def _of_nameservers(facts: ClusterFacts) -> Iterator[Symptom]:
 
 def _of_brokers(facts: ClusterFacts) -> Iterator[Symptom]:
     masters = {each.broker_name for each in facts.brokers if each.broker_id == MASTER_ID}
-    for name in sorted({each.broker_name for each in facts.brokers} - masters):
+    # `_of_replicas` reports a group without a leader.
+    elected = {each.broker_name for each in facts.replicas if each.status and each.status.group}
+    for name in sorted({each.broker_name for each in facts.brokers} - masters - elected):
         yield Symptom(
             "route", name, BAD, "it has slaves but no master: it accepts no messages",
             "start its master, or promote a slave (docs/operate/replication.md)",
@@ -320,6 +322,8 @@ def _of_replicas(facts: ClusterFacts) -> Iterator[Symptom]:
             fault = f"it does not replicate: {fault}"
         elif copy.state == "alone" and copy.member.status is not None:
             fault += f", and {copy.member.status.in_sync_slaves + 1} {plural(copy.member.status.in_sync_slaves + 1, 'is', 'are')} in sync"
+        elif copy.state == "away" and copy.elected is not None:
+            fault = f"member {copy.elected.member_id} of its group is away: {fault}"
         elif copy.state == "copying":
             fault = f"topics, groups and offsets are not replicated: {fault}"
         subject = f"{copy.member.broker_name}:{copy.member.broker_id}"

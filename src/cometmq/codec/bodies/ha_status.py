@@ -71,6 +71,57 @@ class HaMaster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HaGroupMember:
+    """A member of a group that elects its leader, as the broker that answers knows it.
+
+    Attributes:
+        member_id: Its id in dLegerPeers.
+        address: "host:port" at which it serves the other members, as in dLegerPeers.
+        broker_id: Its broker id while it does not lead.
+        is_connected: Whether the broker that answers is connected to it; True for that broker itself.
+        acked: Physical offset up to which the leader knows it to have stored the log; None if the broker that answers is not
+            the leader, or has no answer of it since it leads.
+        gap: Bytes of the leader's log that it has not acknowledged; None like `acked`.
+        error: Why it is not connected; None while it is.
+    """
+
+    member_id: str
+    address: str
+    broker_id: int
+    is_connected: bool
+    acked: int | None = None
+    gap: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaGroup:
+    """A group that elects its leader, as one of its members knows it.
+
+    Attributes:
+        name: Name of the group.
+        own: Id of the member that answers.
+        role: Its role: "leader", "follower", "candidate", or "stopped" (its disk or log failed, and it takes no part).
+        term: Latest term that it knows.
+        leader: Id of the leader of that term; empty if it knows none.
+        confirmed: Physical offset up to which it knows the log to be stored by a majority.
+        lease_ms: Time for which this leader may acknowledge messages if no other member answers it, ms; None if it does not lead.
+        elections: Number of times since its start that it learned of a new term.
+        members: All members, in the order of dLegerPeers.
+    """
+
+    name: str
+    own: str
+    role: str
+    term: int
+    leader: str = ""
+    confirmed: int = 0
+    lease_ms: int | None = None
+    elections: int = 0
+    members: tuple[HaGroupMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HaStatus:
     """The answer to GET_BROKER_HA_STATUS.
 
@@ -83,6 +134,7 @@ class HaStatus:
         stored_ms: When the newest dispatched record was stored, ms since 1970; None if unknown or without records.
         needed: Members that a send waits for, including the master; None if unknown and for a slave.
         refused: Number of replication connections that it refused or closed as faulty; None if unknown and for a slave.
+        group: The group that elects its leader, if the broker is a member of one, or None.
     """
 
     is_master: bool
@@ -93,6 +145,7 @@ class HaStatus:
     stored_ms: int | None = None
     needed: int | None = None
     refused: int | None = None
+    group: HaGroup | None = None
 
 
 _SLAVE = JsonMembers(
@@ -119,8 +172,37 @@ _MASTER = JsonMembers(
     JsonMember("metadataTimestamp", "metadata_ms", JsonObject.maybe_int64),
     JsonMember("transferredByteInSecond", "bytes_per_second", JsonObject.int64, 0),
 )
+_GROUP_MEMBER = JsonMembers(
+    HaGroupMember,
+    JsonMember("addr", "address", JsonObject.text, ""),
+    JsonMember("brokerId", "broker_id", JsonObject.int64),
+    JsonMember("connected", "is_connected", JsonObject.flag, default=False),
+    JsonMember("diff", "gap", JsonObject.maybe_int64),
+    JsonMember("error", "error", JsonObject.maybe_text),
+    JsonMember("id", "member_id", JsonObject.text),
+    JsonMember("slaveAckOffset", "acked", JsonObject.maybe_int64),
+)
+_GROUP = JsonMembers(
+    HaGroup,
+    JsonMember("confirmOffset", "confirmed", JsonObject.int64, 0),
+    JsonMember("elections", "elections", JsonObject.int64, 0),
+    JsonMember("group", "name", JsonObject.text, ""),
+    JsonMember("leader", "leader", JsonObject.text, ""),
+    JsonMember("leaseMillis", "lease_ms", JsonObject.maybe_int64),
+    JsonMember("members", "members", _GROUP_MEMBER.all_of, write=_GROUP_MEMBER.list_of),
+    JsonMember("role", "role", JsonObject.text),
+    JsonMember("selfId", "own", JsonObject.text),
+    JsonMember("term", "term", JsonObject.int64),
+)
+
+
+def _group_in(body: JsonObject, key: str) -> HaGroup | None:
+    return _GROUP.in_field(body, key) if key in body else None
+
+
 _STATUS = JsonMembers(
     HaStatus,
+    JsonMember("electedGroup", "group", _group_in, write=_GROUP.to_json),
     JsonMember("haClientRuntimeInfo", "master", _MASTER.in_field, write=_MASTER.to_json),
     JsonMember("haConnectionInfo", "slaves", _SLAVE.all_of, write=_SLAVE.list_of),
     JsonMember("inSyncSlaveNums", "in_sync_slaves", JsonObject.int32, 0),

@@ -171,6 +171,15 @@ class RaftMember:
         """
         return self.has_begun and now < self._followers.lease_until(now)
 
+    def lease_left(self, now: int) -> int:
+        """Return for how many ms this member may still acknowledge records if no other member answers it; 0: it may not."""
+        return max(self._followers.lease_until(now) - now, 0) if self.has_begun else 0
+
+    def acknowledged_by(self, other: str) -> int | None:
+        """Return the offset up to which another member has acknowledged this leader's log; None without an answer in its term."""
+        progress = self._followers[other]
+        return None if progress.echoed_stamp is None else progress.stable
+
     def lag_of(self, other: str) -> int:
         """Return the number of bytes of this leader's log that another member has not acknowledged."""
         return self.log.end - self._followers[other].stable

@@ -27,13 +27,21 @@ from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.settings.group_keys import PeerAddress
 from cometmq.broker.settings.store_keys import FlushDiskType
 from cometmq.broker.tables.replication_state import CopyState, MasterState, ReplicationState
+from cometmq.codec.bodies.ha_status import HaGroup, HaGroupMember
 from cometmq.model.address import join_address
 from cometmq.model.errors import NetError, SettingsError
 from cometmq.net.host_names import HostNames
+from cometmq.replication.group.member import RaftRole
 from cometmq.replication.group.messages import Message
 from cometmq.store.disk import Disk
 
 _STRANGER = "its address is not that of a member in dLegerPeers, and haAllowedAddresses does not contain it"
+_ROLES = {
+    RaftRole.FOLLOWER: "follower",
+    RaftRole.ASKING: "candidate",
+    RaftRole.CANDIDATE: "candidate",
+    RaftRole.LEADER: "leader",
+}
 
 
 class ElectedGroup:
@@ -57,6 +65,7 @@ class ElectedGroup:
         peers = parts.settings.peer_addresses()
         self._store = parts.store
         self._clock = parts.clock
+        self._peers = peers
         self._ids = {member: number for number, member in enumerate(peers, 1)}
         self.running = self._open(parts, tuple(peers), on_written)
         place = self.running.place
@@ -172,14 +181,39 @@ class ElectedGroup:
             return ReplicationState(
                 is_master=True, max_offset=end, copies=copies,
                 in_sync=1 + sum(each.is_in_sync for each in copies), needed=majority,
-                refused=self._port.door.refused,
+                refused=self._port.door.refused, group=self._status(),
             )  # fmt: skip
         address = self.leader_address
         master = MasterState(
             address=address or "", max_offset=end, is_active=address is not None,
             stopped="its disk or its log failed, see the log" if running.is_over else None,
         )  # fmt: skip
-        return ReplicationState(is_master=False, max_offset=end, master=master)
+        return ReplicationState(
+            is_master=False, max_offset=end, master=master, group=self._status()
+        )
+
+    def _status(self) -> HaGroup:
+        running, member = self.running, self.running.member
+        role = "stopped" if running.is_over else _ROLES[member.role]
+        return HaGroup(
+            name=running.place.group, own=running.place.own, role=role, term=member.term,
+            leader="" if running.is_over else member.leader, confirmed=member.log.commit,
+            lease_ms=member.lease_left(self._clock.boot_ms()) if role == "leader" else None,
+            elections=running.elections,
+            members=tuple(self._member(each, leads=role == "leader") for each in self._peers),
+        )  # fmt: skip
+
+    def _member(self, name: str, *, leads: bool) -> HaGroupMember:
+        member, link = self.running.member, self._links.get(name)
+        acked = None
+        if leads:
+            acked = member.log.stable if link is None else member.acknowledged_by(name)
+        return HaGroupMember(
+            member_id=name, address=join_address(*self._peers[name]), broker_id=self._ids[name],
+            is_connected=link is None or link.is_open, acked=acked,
+            gap=None if acked is None else member.log.end - acked,
+            error=None if link is None else link.error,
+        )  # fmt: skip
 
     def _copy_of(self, link: PeerLink) -> CopyState:
         log = self.running.member.log

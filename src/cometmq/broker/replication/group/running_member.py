@@ -115,6 +115,7 @@ class RunningMember:
     Attributes:
         member: Its state machine.
         place: Its place in the group.
+        elections: Number of times since it was made that it learned of a new term; each term begins with an election.
         is_over: Whether it takes no part in the group any more, because of an error such as a failed disk.
         is_serving: Whether it leads, has committed a record of its term, and has dispatched everything before it.
         is_readable: Whether everything that consumers can see here is known to be committed; a restart forgets how much is.
@@ -141,6 +142,7 @@ class RunningMember:
             place.own, log, self._state.hard, timing=TIMING, cut=log_bytes.cut,
             chance=loop_chance().random, now=self._now(),
         )  # fmt: skip
+        self.elections = 0
         self.is_over = self.is_serving = False
         self.on_change: Callable[[], None] = lambda: None
         self._store = store
@@ -321,6 +323,7 @@ class RunningMember:
     def _do(self, ready: Ready) -> Steps[None]:
         """Do what the state machine requests, in this order: save state, truncate, save terms, append, send."""
         if ready.hard is not None:
+            self.elections += ready.hard.term > self._state.hard.term
             self._state = replace(self._state, hard=ready.hard)
             yield from elsewhere(partial(self._files.save, self._state))
         if ready.restart_at is not None and not self._side.is_empty:
