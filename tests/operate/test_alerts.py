@@ -45,6 +45,7 @@ from tests.support import certificates
 from tests.support.frames import ask
 from tests.support.iofault import Fault
 from tests.support.loop_disk import LoopDisk
+from tests.support.members import send_to
 from tests.support.metrics_page import page
 from tests.support.processes import Program, is_known_to, wait_until
 from tests.support.programs import halted
@@ -53,6 +54,8 @@ from tests.support.programs import halted
 AT_A, AT_B, MAILS = "of-a", "of-b", "mails"
 # A stalled broker must answer most scrapes within their second, also where it takes a good part of it to run.
 STOP_SECONDS, GO_SECONDS = 0.35, 1.6
+# A member stays connected to its leader if it answers within 3 s.
+LAG_SECONDS = 2.3
 FAST = PushConsumerSettings(consume_from=ConsumeFrom.FIRST, close_timeout_ms=1_000)
 # A machine may be many times slower than ours: a wait ends when its cause is there.
 PATIENCE_SECONDS = 150
@@ -200,7 +203,7 @@ def test_prometheus_finds_the_pages_well_formed(busy: Watched) -> None:
 def test_a_cluster_that_is_well_has_no_alert(busy: Watched) -> None:
     watching = busy.prometheus
     wait_until(
-        lambda: watching.series("cometmq-broker") == 4 and watching.series("cometmq-nameserver") == 2,
+        lambda: watching.series("cometmq-broker") == 7 and watching.series("cometmq-nameserver") == 2,
         seconds=PATIENCE_SECONDS, what="all targets",
     )  # fmt: skip
     wait_until(
@@ -256,21 +259,23 @@ def test_a_slave_shows_its_own_state_and_nothing_of_its_masters_twice(busy: Watc
     assert lines
     assert all('broker_id="1",role="slave"' in line for line in lines)
     watching = busy.prometheus
-    [gap] = watching.ask("cometmq_replication_gap_seconds")
+    [gap] = watching.ask('cometmq_replication_gap_seconds{node_id="broker-a"}')
     assert (gap["metric"]["slave"], gap["metric"]["role"]) == ("1", "master")
     versions = watching.ask("count by (version, kernel) (cometmq_build_info)")
-    assert [each["value"][1] for each in versions] == ["6"]
+    assert [each["value"][1] for each in versions] == ["9"]
 
 
 @contextmanager
-def stalls(program: Program) -> Iterator[None]:
+def stalls(
+    program: Program, stop_seconds: float = STOP_SECONDS, go_seconds: float = GO_SECONDS
+) -> Iterator[None]:
     """Stop and continue a process, as a machine without processor time would."""
 
     def stall() -> None:
         with halted(program):
-            time.sleep(STOP_SECONDS)
+            time.sleep(stop_seconds)
 
-    with repeated(stall, GO_SECONDS):
+    with repeated(stall, go_seconds):
         yield
 
 
@@ -309,6 +314,22 @@ def replication_breaks(world: Watched) -> None:
         fires(world, "SlaveBehind")
     world.brokers["a"].kill()
     fires(world, "BrokerWithoutMaster", "SlaveNotCopying")
+
+
+def group_breaks(world: Watched) -> None:
+    """A member lags while its group is written to; then the leader dies, and then another member."""
+    group = world.group
+    leader = group.wait_for_leader(PATIENCE_SECONDS)
+    slow, last = sorted(group.members.keys() - {leader})
+    with (
+        repeated(lambda: send_to(group.members[leader].address), 0.1),
+        stalls(group.members[slow], LAG_SECONDS, 0.2),
+    ):
+        fires(world, "GroupMemberLags")
+    group.members[leader].kill()
+    fires(world, "GroupMemberMissing", "GroupElectsOften")
+    group.members[last].kill()
+    fires(world, "GroupWithoutLeader")
 
 
 def broken_settings(world: Watched) -> Mapping[str, object]:
@@ -368,10 +389,11 @@ def broker_d_is_run_badly(world: Watched) -> None:
 
 
 def test_each_alert_fires_and_resolves(busy: Watched) -> None:
-    with ThreadPoolExecutor(2) as pool, stalls(busy.brokers["b"]), bad_groups(busy):
+    with ThreadPoolExecutor(3) as pool, stalls(busy.brokers["b"]), bad_groups(busy):
         busy.disk.fail(Fault("fdatasync", "commitlog", code=0, delay_ms=1_500))
         tracks = [
-            pool.submit(each, busy) for each in (replication_breaks, broker_d_is_run_badly)
+            pool.submit(each, busy)
+            for each in (replication_breaks, broker_d_is_run_badly, group_breaks)
         ]
         fires(
             busy, "FlushSlow", "LoopDelayed", "LagGrows", "LagOld", "GroupStuck", "DeadLetters",
@@ -386,6 +408,9 @@ def test_each_alert_fires_and_resolves(busy: Watched) -> None:
     busy.brokers["d"].stop()
     busy.brokers["d"] = busy.broker_d().start()
     busy.brokers["a"].start()
+    for member in busy.group.members.values():
+        if member.process is None or member.process.poll() is not None:
+            member.start()
     masters = [busy.brokers[name].address for name in ("a", "b", "d")]
     for each in busy.names:  # The client may ask either, and one has just begun.
         wait_until(

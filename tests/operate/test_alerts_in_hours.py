@@ -45,6 +45,40 @@ def test_a_disk_that_will_be_full_is_told_in_time(tmp_path: Path, case: str) -> 
     assert done == "", done
 
 
+MEMBER = 'cluster="C",node_id="broker-g",job="cometmq-broker"'
+ELECTS = "CometMQGroupElectsOften"
+# The terms of members, minute by minute for half an hour, by their other labels; what fires then.
+TERMS: dict[str, tuple[dict[str, str], set[str]]] = {
+    "four elections in four minutes": ({'instance="a"': "5+0x20 6+1x3 9+0x5"}, {ELECTS}),
+    "three elections": ({'instance="a"': "5+0x20 6+1x2 8+0x6"}, set()),
+    "four elections in an hour": ({'instance="a"': "5+0x8 6+0x8 7+0x8 8+0x4"}, set()),
+    "a member that was away comes back with an old term": (
+        {'instance="a"': "9+0x30", 'instance="b"': "_x20 3+0x2 9+0x7"},
+        set(),
+    ),
+    "the lead comes and goes": (
+        {
+            'instance="a",broker_id="0",role="master"': "5+0x20 _ 7 _ 9+0x7",
+            'instance="a",broker_id="1",role="slave"': "_x21 6 _ 8 _x7",
+        },
+        {ELECTS},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TERMS)
+def test_elections_are_counted_over_members_and_roles(tmp_path: Path, case: str) -> None:
+    terms, firing = TERMS[case]
+    series = {f"cometmq_elected_term{{{MEMBER},{each}}}": text for each, text in terms.items()}
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": text} for name, text in series.items()],
+        "promql_expr_test": [_asked("29m", 'ALERTS{alertstate="firing"}', firing)],
+    }
+    done = _tested(tmp_path, [test])
+    assert done == "", done
+
+
 def _asked(when: str, expression: str, alerts: set[str]) -> dict[str, Any]:
     """A question to which these alerts are the answer."""
     samples = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(alerts)]

@@ -20,6 +20,7 @@ class ElectedBrokers:
         folder: where their stores are, one folder below it for each.
         names: address of the nameserver.
         members: brokers by dLegerSelfId.
+        pages: ports of their metrics.
     """
 
     def __init__(self, folder: Path, names: str, **settings: object) -> None:
@@ -34,12 +35,12 @@ class ElectedBrokers:
             "brokerId": None,
             **settings,
         }
+        self.pages = {each: free_port() for each in ids}
         self.members = {each: self.member(folder / each, each) for each in ids}
 
     def member(self, folder: Path, own: str) -> Program:
-        return processes.broker(
-            folder, self.names, settings={**self.settings, "dLegerSelfId": own}
-        )
+        own_settings = {"dLegerSelfId": own, "metricsPromExporterPort": self.pages[own]}
+        return processes.broker(folder, self.names, settings={**self.settings, **own_settings})
 
     def leader(self) -> str | None:
         """The member that takes messages; None if none does."""

@@ -135,7 +135,7 @@ METRICS_OF_JAVA = {
     "rocketmq_pop_checkpoint_buffer_size": Metric(GAUGE, (), "Open check points."),
 }
 
-_GROUP, _SLAVE = ("consumer_group",), ("slave",)
+_GROUP, _SLAVE, _MEMBER = ("consumer_group",), ("slave",), ("member",)
 _SECONDS_OF_WORK = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
 OWN_METRICS = {
@@ -190,6 +190,33 @@ OWN_METRICS = {
     ),
     "cometmq_replication_silence_seconds": Metric(
         GAUGE, (), "Time since this slave received something from its master."
+    ),
+    "cometmq_elected_term": Metric(
+        GAUGE, (), "Latest term that this member of a group that elects its leader knows."
+    ),
+    "cometmq_elected_role": Metric(
+        GAUGE,
+        ("elected_role",),
+        "1 for the role of this member: leader, follower, candidate, or stopped because its disk failed; else 0.",
+    ),
+    "cometmq_elected_leader_known": Metric(
+        GAUGE, (), "1 while this member knows the leader of its term, else 0."
+    ),
+    "cometmq_elected_elections_total": Metric(
+        COUNTER,
+        (),
+        "Times that this member learned of a new term, which begins with an election.",
+    ),
+    "cometmq_elected_lease_seconds": Metric(
+        GAUGE,
+        (),
+        "Time for which this leader may acknowledge messages if no other member answers it.",
+    ),
+    "cometmq_elected_member_connected": Metric(
+        GAUGE, _MEMBER, "1 while this member is connected to another one, else 0."
+    ),
+    "cometmq_elected_lag_bytes": Metric(
+        GAUGE, _MEMBER, "Bytes of the leader's log that another member has not acknowledged."
     ),
     "cometmq_consumer_members": Metric(
         GAUGE, _GROUP, "Members of a group that are connected here; 0 for a group without any."

@@ -7,6 +7,7 @@ its replication is shown by each.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from cometmq.broker.counters.counters import REFUSALS
 from cometmq.broker.parts import Parts
@@ -15,10 +16,13 @@ from cometmq.broker.tables.replication_state import (
     MasterState,
     ReplicationState,
 )
+from cometmq.codec.bodies.ha_status import HaGroup, HaGroupMember
 from cometmq.codec.metrics_text import Sample, Source
 from cometmq.model.names import DLQ_PREFIX, dead_letter_topic, is_system_group
 from cometmq.process.vitals import vital_sources
 from cometmq.store.running_flags import RunningFlag
+
+Part = TypeVar("Part")
 
 _FLAGS = {
     "not_writable": RunningFlag.NOT_WRITABLE,
@@ -27,6 +31,7 @@ _FLAGS = {
     "disk_full": RunningFlag.DISK_FULL | RunningFlag.QUEUE_DISK_FULL,
     "fenced": RunningFlag.FENCED,
 }
+_ELECTED_ROLES = ("leader", "follower", "candidate", "stopped")
 # Limits whose refusals are counted as events (Counters.refused).
 _LIMITS = ("held_pops", "large_batches", "open_pops", "open_transactions")
 # Provided by features and by the role, see EventCounts.gauges.
@@ -53,6 +58,7 @@ class StateSamples:
             **vital_sources(),
             **{name: self._provided_as(name) for name in _PROVIDED},
             **self._replicas(),
+            **self._elected(),
             REFUSALS: self._refusals,
             "cometmq_store_refuses_writes": self._reasons,
             "cometmq_disk_used_bytes": lambda: (
@@ -138,9 +144,18 @@ class StateSamples:
         )
 
     def _of_master(self, value: Callable[[MasterState], float | None]) -> Source:
+        return self._of_one(lambda state: state.master, value)
+
+    def _of_one(
+        self,
+        part_of: Callable[[ReplicationState], Part | None],
+        value: Callable[[Part], float | None],
+    ) -> Source:
+        """Return the source of a metric without labels: a value of a part of the state, nothing while one is None."""
+
         def samples() -> Iterator[Sample]:
-            master = self._replication.master
-            number = None if master is None else value(master)
+            part = part_of(self._replication)
+            number = None if part is None else value(part)
             if number is not None:
                 yield (), number
 
@@ -149,6 +164,43 @@ class StateSamples:
     def _silence(self, master: MasterState) -> float | None:
         silent_ms = self._parts.clock.now_ms() - master.read_ms
         return max(silent_ms, 0) / 1000 if master.read_ms else None
+
+    # --- a group that elects its leader
+
+    def _elected(self) -> Mapping[str, Source]:
+        def of_group(value: Callable[[HaGroup], float | None]) -> Source:
+            return self._of_one(lambda state: state.group, value)
+
+        return {
+            "cometmq_elected_term": of_group(lambda group: group.term),
+            "cometmq_elected_role": self._roles,
+            "cometmq_elected_leader_known": of_group(lambda group: int(bool(group.leader))),
+            "cometmq_elected_elections_total": of_group(lambda group: group.elections),
+            "cometmq_elected_lease_seconds": of_group(
+                lambda group: None if group.lease_ms is None else group.lease_ms / 1000
+            ),
+            "cometmq_elected_member_connected": self._of_others(
+                lambda member: int(member.is_connected)
+            ),
+            "cometmq_elected_lag_bytes": self._of_others(lambda member: member.gap),
+        }
+
+    def _roles(self) -> Iterator[Sample]:
+        group = self._replication.group
+        if group is not None:
+            yield from (((role,), int(role == group.role)) for role in _ELECTED_ROLES)
+
+    def _of_others(self, value: Callable[[HaGroupMember], float | None]) -> Source:
+        """Return the source of a metric of the other members, without those whose value is None."""
+
+        def samples() -> Iterator[Sample]:
+            group = self._replication.group
+            for member in () if group is None else group.members:
+                number = value(member)
+                if number is not None and group is not None and member.member_id != group.own:
+                    yield (member.member_id,), number
+
+        return samples
 
     # --- groups
 
