@@ -1,4 +1,4 @@
-"""`cometmq up --brokers N`: one cluster of processes, which start, end, come back and are fewer as its page says."""
+"""`cometmq up --brokers N` and `--members N`: processes, which start, end, come back and are fewer as their pages say."""
 
 import os
 import re
@@ -16,17 +16,21 @@ import pytest
 from tests.support.command_line import Running, run
 from tests.support.processes import broker_port, free_port, wait_until
 
+# Around the ports of three brokers, 10 apart.
+BESIDE = [distance + 10 * index for index in range(3) for distance in (-2, -1, 0, 1)]
 PORTS = ("--nameserver-port", "0", "--broker-port", "0")
 
 
 class Cluster(Running):
     """`cometmq up` in a folder, when it says that it is up."""
 
-    def __init__(self, folder: Path, brokers: int, *ports: str) -> None:
+    def __init__(
+        self, folder: Path, brokers: int, *ports: str, option: str = "--brokers"
+    ) -> None:
         self.data = folder / "data"
         super().__init__(
             folder, "up", "--data", str(self.data), "--no-dashboard",
-            "--brokers", str(brokers), *(ports or PORTS), nameserver=None,
+            option, str(brokers), *(ports or PORTS), nameserver=None,
         )  # fmt: skip
 
     def __enter__(self) -> "Cluster":
@@ -148,6 +152,74 @@ def check_fewer(folder: Path) -> None:
         assert f"the messages in {one.data}/store-b are not served; --brokers 2" in warned
         assert one.bodies(2) == {"kept by broker-a", "while b is away"}
         assert one.end() == 0
+
+
+def members(cluster: Cluster) -> dict[str, dict[str, object]]:
+    """The members of a group, by id."""
+    done = run("cluster", "replicas", "--json", nameserver=cluster.nameserver)
+    return {line["member"]: line for line in orjson.loads(done.stdout)}
+
+
+def is_whole(cluster: Cluster) -> bool:
+    states = sorted(str(line["state"]) for line in members(cluster).values())
+    return states == ["copying", "copying", "master"]
+
+
+def test_three_members_are_a_group_that_survives_its_leader(tmp_path):
+    ports = (
+        "--nameserver-port", str(free_port()), "--broker-port", str(free_port(beside=BESIDE)),
+    )  # fmt: skip
+    with Cluster(tmp_path, 3, *ports, option="--members") as up:
+        wait_until(lambda: is_whole(up), seconds=30, what="three members")
+        for name, line in members(up).items():
+            assert up.said(rf"{name} +(\S+)") == line["address"]
+        up.run("topic", "create", "orders", "--queues", "1")
+        up.send("broker-a", "before")
+        [leader] = [name for name, each in members(up).items() if each["role"] == "leader"]
+        os.kill(int((up.data / f"store-{leader}" / "abort").read_text()), signal.SIGKILL)
+        up.said(rf"({leader} was killed by SIGKILL; the other brokers continue)")
+        up.said("(the group has one copy less)")
+        up.send("broker-a", "after")
+        command = up.said(r"\n  (cometmq broker --broker-name broker-a .*)\n")
+        # The printed command, in another terminal.
+        again = subprocess.Popen(
+            [sys.executable, "-m", "cometmq.cli", *shlex.split(command)[1:]],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            wait_until(lambda: is_whole(up), seconds=60, what="three members again")
+        finally:
+            again.terminate()
+            assert again.wait(30) == 0
+        assert up.end() == 3
+    with Cluster(tmp_path, 1) as one:
+        warned = re.sub(r"\s+", " ", one.said(r"(the group that elects[^.]*\.)"))
+        assert f"the messages in {one.data}/store-n0 are not served; --members 3" in warned
+        assert one.end() == 0
+    with Cluster(tmp_path, 3, *ports, option="--members") as second:
+        warned = re.sub(r"\s+", " ", second.said(r"(broker-a does not run[^.]*\.)"))
+        assert "--brokers 1 serves them, in place of --members" in warned
+        assert second.bodies(2) == {"before", "after"}
+        assert second.end(signal.SIGTERM) == 0
+        assert "Stopped cleanly" in second.err.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--members", "3", "--brokers", "2"), b"--members makes one group of brokers"),
+        (("--members", "3", "--grpc"), b"--grpc serves one broker"),
+        (("--members", "3", "--broker-port", "0"), b"use a --broker-port above 0"),
+        (("--members", "3", "--broker-port", "65520"), b"need ports up to 65540"),
+        (("--members", "2"), b"Invalid value"),
+    ],
+)
+def test_members_that_cannot_be_are_refused(tmp_path, arguments, says):
+    data = tmp_path / "data"
+    done = run("up", "--data", str(data), *arguments, nameserver=None)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert not data.exists()
 
 
 def test_brokers_end_with_the_process_that_started_them(tmp_path):

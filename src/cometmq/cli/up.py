@@ -33,7 +33,8 @@ HasDashboard = Annotated[
     bool, typer.Option("--dashboard/--no-dashboard", help="Also start the dashboard.")
 ]
 GRPC_PORT = 8081
-_ONE_GRPC = "--grpc serves one broker; leave out --brokers, or start brokers of your own with a grpcServerPort each"
+_ONE_GRPC = "--grpc serves one broker; leave out --brokers or --members, or start brokers with a grpcServerPort each"
+_ONE_GROUP = "--members makes one group of brokers; leave out --brokers"
 HasGrpc = Annotated[
     bool,
     typer.Option(
@@ -50,6 +51,15 @@ Brokers = Annotated[
         help="Number of brokers. Each of several has its own process, port (10 above the one before) and log file.",
     ),
 ]
+Members = Annotated[
+    int | None,
+    typer.Option(
+        min=3,
+        max=9,
+        metavar="COUNT",
+        help="Run the members of a group that elects its leader instead, usually 3: as --brokers does, but they keep one log.",
+    ),
+]
 
 
 def up(
@@ -60,20 +70,24 @@ def up(
     dashboard_port: Port = DASHBOARD_PORT,
     has_dashboard: HasDashboard = True,
     brokers: Brokers = 1,
+    members: Members = None,
     has_grpc: HasGrpc = False,
     grpc_port: Port = GRPC_PORT,
 ) -> None:
-    """Run nameserver, broker and dashboard in one process, for this machine; with --brokers, several broker processes."""
+    """Run nameserver, broker and dashboard in one process, for this machine; with --brokers or --members, several processes."""
     from cometmq.embedded import AsyncEmbedded
-    from cometmq.embedded.several import LocalCluster
+    from cometmq.embedded.several import LocalCluster, group_members, several_brokers
     from cometmq.net.loop import run
 
     _prepare()
-    if has_grpc and brokers > 1:
+    is_one = brokers == 1 and members is None
+    if has_grpc and not is_one:
         raise SettingsError(_ONE_GRPC)
-    warnings = _idle(data, brokers)
+    if members is not None and brokers > 1:
+        raise SettingsError(_ONE_GROUP)
+    warnings = _idle(data, brokers, members)
     dashboard = dashboard_port if has_dashboard else None
-    if brokers == 1:
+    if is_one:
         one = AsyncEmbedded(
             data,
             nameserver_port=nameserver_port,
@@ -82,9 +96,12 @@ def up(
         )
         run(until_stopped(_stay_up(one, dashboard, warnings)))
     else:
-        several = LocalCluster(
-            data, brokers, nameserver_port=nameserver_port, broker_port=broker_port
+        made = (
+            several_brokers(data, brokers, broker_port)
+            if members is None
+            else group_members(data, members, broker_port)
         )
+        several = LocalCluster(data, made, nameserver_port=nameserver_port)
         run(until_stopped(_stay_up(several, dashboard, warnings)))
         if failed := several.failed():
             raise NetError(f"{', '.join(failed)}; the messages are in {data}")
@@ -102,14 +119,22 @@ def _prepare() -> None:
     ProgramLog(os.environ, LogLevel.warning, line_format=line_format, has_audit=False)
 
 
-def _idle(data: Path, count: int) -> list[str]:
-    """Return a warning for each broker beyond the first `count` that has messages in the folder."""
-    from cometmq.embedded.several import idle_stores
+def _idle(data: Path, count: int, members: int | None) -> list[str]:
+    """Return a warning for each broker, and for a group, that has messages in the folder and does not run."""
+    from cometmq.embedded.several import idle_stores, member_stores
 
-    return [
-        f"{name} does not run, so the messages in {store} are not served; --brokers {least} serves them, too."
-        for least, name, store in idle_stores(data, count)
+    serves = "serves them, too" if members is None else "serves them, in place of --members"
+    warnings = [
+        f"{name} does not run, so the messages in {store} are not served; --brokers {least} {serves}."
+        for least, name, store in idle_stores(data, count if members is None else 0)
     ]
+    stores = member_stores(data)
+    if members is None and stores:
+        warnings.append(
+            f"the group that elects its leader does not run, so the messages in {stores[0]} are not served; --members "
+            f"{len(stores)} serves them."
+        )
+    return warnings
 
 
 async def _stay_up(
@@ -139,9 +164,14 @@ async def _stay_up(
 def _report_end(broker: "BrokerProcess") -> None:
     """Print that a broker has ended by itself, with the end of its log and the command that starts it again."""
     lines = "".join(f"    {printable(line)}\n" for line in broker.last_lines())
+    until = (
+        "the group has one copy less; if it was the leader, the others elect another one"
+        if broker.is_member
+        else "its messages are not served"
+    )
     notes().print(
         f"{broker.name} {broker.how_it_ended}; the other brokers continue. The end of its log, {broker.log}:\n"
-        f"{lines}Until it runs again, its messages are not served. To start it, in another terminal:\n"
+        f"{lines}Until it runs again, {until}. To start it, in another terminal:\n"
         f"  {broker.command}",
         style="red",
         markup=False,

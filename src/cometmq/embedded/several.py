@@ -2,7 +2,8 @@
 
 A broker has one event loop, so it uses about one and a half cores. More cores are used by more brokers, which share
 nothing: each is the program `cometmq broker` with its own ports, store and log file. A producer spreads its messages
-over the queues of all of them.
+over the queues of all of them (`several_brokers`). Or they are the members of a group that elects its leader
+(`group_members`), which keep one log.
 
 The brokers are children of this process. Each stops in order at the end of its standard input (embedded.child): when
 `LocalCluster.close` closes the pipe, and when this process dies.
@@ -13,7 +14,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Self
@@ -21,7 +22,7 @@ from typing import Self
 from cometmq.broker.settings.broker_settings import LOOPBACK
 from cometmq.embedded.pair import BROKER_NAME, LOG_FILE_SIZE, STORE_FOLDER, start_nameserver
 from cometmq.model.errors import NetError, SettingsError
-from cometmq.model.route import MASTER_ID
+from cometmq.model.route import MASTER_ID, BrokerData
 from cometmq.nameserver.server import NameServer
 from cometmq.process.log_file import FILE as LOG_VARIABLE
 
@@ -40,27 +41,44 @@ class BrokerProcess:
     """A broker of a `LocalCluster`, in its own process.
 
     Attributes:
-        name: Its brokerName.
-        store: Its store directory.
+        name: Its brokerName, or its dLegerSelfId in a group that elects its leader.
+        is_member: Whether it is a member of such a group.
         log: Its log file, which also has what it prints.
-        address: "host:port" for clients; empty before it is registered.
+        address: "host:port" for clients; empty before it is registered if it has any free port.
     """
 
-    def __init__(self, data_dir: Path, index: int, port: int) -> None:
-        """`index` is its number, from 0; `port` is 0 for any free port."""
-        self.name = _PREFIX + ascii_lowercase[index]
-        self.store = store_of(data_dir, index).absolute()
-        self.log = data_dir / f"{self.name}.log"
-        self.address = ""
+    def __init__(
+        self, name: str, store: Path, index: int, port: int, member_of: str | None = None
+    ) -> None:
+        """Describe the broker; it is not started.
+
+        Args:
+            name: As the attribute.
+            store: Its store directory; the log file is next to it.
+            index: Its number in the cluster, from 0.
+            port: Its port; 0: any free port, and no pages of metrics.
+            member_of: The value of dLegerPeers, if it is a member of a group that elects its leader.
+        """
+        self.name = name
+        self.is_member = member_of is not None
+        self.log = store.parent / f"{name}.log"
+        self.address = f"{LOOPBACK}:{port}" if port else ""
+        self._broker_name = BROKER_NAME if self.is_member else name
         self._settings: dict[str, object] = {
-            "--broker-name": self.name,
+            "--broker-name": self._broker_name,
             "--bind-address": LOOPBACK,
             "--listen-port": port,
-            "--store-path-root-dir": self.store,
+            "--store-path-root-dir": store.absolute(),
             "--mapped-file-size-commit-log": LOG_FILE_SIZE,
             "--metrics-exporter-type": "PROM" if port else "DISABLE",
             "--metrics-prom-exporter-port": METRICS_PORT + index,
         }
+        if member_of is not None:
+            self._settings |= {
+                "--enable-dleger-commit-log": "true",
+                "--d-leger-peers": member_of,
+                "--d-leger-self-id": name,
+            }
         self._process: asyncio.subprocess.Process | None = None
         self._log_start = 0
 
@@ -102,6 +120,15 @@ class BrokerProcess:
     def _flags(self) -> list[str]:
         return [str(part) for setting in self._settings.items() for part in setting]
 
+    def is_served(self, groups: Mapping[str, BrokerData]) -> bool:
+        """Return whether it is in the routes of a nameserver, and its name has a master; if so, `address` is set."""
+        group = groups.get(self._broker_name)
+        addresses = {} if group is None else group.addresses
+        if MASTER_ID not in addresses or self.address not in ("", *addresses.values()):
+            return False
+        self.address = self.address or addresses[MASTER_ID]
+        return True
+
     async def ended(self) -> None:
         """Wait until the process has ended; return at once if it was not started."""
         if self._process is not None:
@@ -127,35 +154,22 @@ class LocalCluster:
     """A nameserver on the running loop and several brokers as processes, from `start` to `close` or in an `async with` block.
 
     Args:
-        data_dir: Directory of all files, created if missing and kept. broker-a has the store of an `AsyncEmbedded`.
-        count: Number of brokers, 2 to 26: broker-a, broker-b, and so on.
+        data_dir: Directory of all files, created if missing and kept.
+        brokers: The brokers, not started yet, of `several_brokers` or `group_members`.
         nameserver_port: Port of the nameserver; 0 selects a free one.
-        broker_port: Port of broker-a; each further broker has the next one 10 above. 0 selects free ones for all.
 
     Attributes:
         nameserver: "host:port" of the nameserver, for clients; empty before the start.
-        brokers: The brokers, broker-a first.
+        brokers: The brokers.
         data_dir: The directory.
-
-    Raises:
-        SettingsError: The last broker would have no valid port.
     """
 
     def __init__(
-        self, data_dir: Path, count: int, *, nameserver_port: int = 0, broker_port: int = 0
+        self, data_dir: Path, brokers: list[BrokerProcess], *, nameserver_port: int = 0
     ) -> None:
-        last = broker_port + PORT_DISTANCE * (count - 1)
-        if broker_port and last > _PORT_MAX:
-            raise SettingsError(
-                f"{count} brokers from port {broker_port} on need ports up to {last}, and {_PORT_MAX} is the highest: "
-                "use a lower --broker-port"
-            )
         self.nameserver = ""
         self.data_dir = data_dir
-        self.brokers = [
-            BrokerProcess(data_dir, index, broker_port and broker_port + PORT_DISTANCE * index)
-            for index in range(count)
-        ]
+        self.brokers = brokers
         self._nameserver_port = nameserver_port
         self._running: NameServer | None = None
 
@@ -182,8 +196,7 @@ class LocalCluster:
 
     async def _registered(self, broker: BrokerProcess, nameserver: NameServer) -> None:
         """Wait until a broker is registered, as it is once clients can connect; raise NetError if it ends before."""
-        groups = nameserver.routes.groups
-        while broker.name not in groups:
+        while not broker.is_served(nameserver.routes.groups):
             if broker.status is not None:
                 lines = broker.last_lines()
                 raise NetError(
@@ -191,7 +204,6 @@ class LocalCluster:
                     f"(log: {broker.log})"
                 )
             await asyncio.sleep(_LOOK_SECONDS)
-        broker.address = groups[broker.name].addresses[MASTER_ID]
 
     async def watch(self, on_end: Callable[[BrokerProcess], object]) -> None:
         """Call back for each broker that ends; return when all have ended. The other brokers continue."""
@@ -230,7 +242,62 @@ class LocalCluster:
         await self.close()
 
 
-def store_of(data_dir: Path, index: int) -> Path:
+def several_brokers(data_dir: Path, count: int, port: int) -> list[BrokerProcess]:
+    """Return broker-a, broker-b and so on, at most 26, with stores in a directory; broker-a has the store of an `AsyncEmbedded`.
+
+    Args:
+        data_dir: The directory.
+        count: Number of brokers.
+        port: Port of broker-a; each further broker has the next one 10 above. 0 selects free ones for all.
+
+    Raises:
+        SettingsError: The last broker would have no valid port.
+    """
+    ports = _ports(count, port) if port else [0] * count
+    return [
+        BrokerProcess(
+            _PREFIX + ascii_lowercase[index], _store_of(data_dir, index), index, ports[index]
+        )
+        for index in range(count)
+    ]
+
+
+def group_members(data_dir: Path, count: int, port: int) -> list[BrokerProcess]:
+    """Return the members n0, n1 and so on of a group that elects its leader, with stores in a directory.
+
+    Each serves the other members at the port above its own, which brokers without a group have for slaves.
+
+    Args:
+        data_dir: The directory.
+        count: Number of members, 3 to 9.
+        port: Port of n0; each further member has the next one 10 above.
+
+    Raises:
+        SettingsError: The last member would have no valid port, or `port` is 0: members must know each other's ports.
+    """
+    if not port:
+        raise SettingsError(
+            "members of a group must know each other's ports: use a --broker-port above 0"
+        )
+    ports = _ports(count, port)
+    peers = ";".join(f"n{index}-{LOOPBACK}:{own + 1}" for index, own in enumerate(ports))
+    return [
+        BrokerProcess(f"n{index}", data_dir / f"{STORE_FOLDER}-n{index}", index, own, peers)
+        for index, own in enumerate(ports)
+    ]
+
+
+def _ports(count: int, first: int) -> list[int]:
+    ports = [first + PORT_DISTANCE * index for index in range(count)]
+    if ports[-1] > _PORT_MAX:
+        raise SettingsError(
+            f"{count} brokers from port {first} on need ports up to {ports[-1]}, and {_PORT_MAX} is the highest: "
+            "use a lower --broker-port"
+        )
+    return ports
+
+
+def _store_of(data_dir: Path, index: int) -> Path:
     """Return the store directory of a broker by its number: 0 is `store`, as for an `AsyncEmbedded`, 1 is `store-b`."""
     return data_dir / (f"{STORE_FOLDER}-{ascii_lowercase[index]}" if index else STORE_FOLDER)
 
@@ -238,5 +305,10 @@ def store_of(data_dir: Path, index: int) -> Path:
 def idle_stores(data_dir: Path, count: int) -> Iterator[tuple[int, str, Path]]:
     """Yield the existing stores of brokers that do not run when only the first `count` do: least count with it, name, directory."""
     for index in range(count, BROKERS_MAX):
-        if (store := store_of(data_dir, index)).exists():
+        if (store := _store_of(data_dir, index)).exists():
             yield index + 1, _PREFIX + ascii_lowercase[index], store
+
+
+def member_stores(data_dir: Path) -> list[Path]:
+    """Return the existing stores of members of a group that elects its leader."""
+    return sorted(data_dir.glob(f"{STORE_FOLDER}-n[0-9]"))
