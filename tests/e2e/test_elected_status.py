@@ -158,9 +158,19 @@ def test_a_dead_member_and_a_lost_majority_are_found_and_end_when_they_are_back(
         for each in (first, "follower", "leader", "it cannot be reached"):
             wait_for(visitor, "/replicas", each)
 
-    group.members[second].kill()
+    check_without_majority(group, leader, (first, second))
+    for each in (first, second):
+        group.members[each].start()
+    group.wait_for_leader()
+    wait_until(lambda: replicas(group)[0] == 0, seconds=60, what="members in order")
+    assert doctor(group) == ""
+
+
+def check_without_majority(group: ElectedBrokers, left: str, dead: tuple[str, str]) -> None:
+    """Kill the second of two dead members, so that the one that is left has no majority."""
+    group.members[dead[1]].kill()
     wait_until(
-        lambda: metric(group, leader, "leader_known") == {"": 0.0},
+        lambda: metric(group, left, "leader_known") == {"": 0.0},
         seconds=30, what="no leader",
     )  # fmt: skip
     wait_until(
@@ -168,11 +178,5 @@ def test_a_dead_member_and_a_lost_majority_are_found_and_end_when_they_are_back(
         seconds=30, what="the doctor",
     )  # fmt: skip
     status, lines = replicas(group)
-    assert (status, lines[leader]["role"] in {"follower", "candidate"}) == (1, True)
-    assert {lines[each]["state"] for each in (first, second)} == {"away"}
-
-    for each in (first, second):
-        group.members[each].start()
-    group.wait_for_leader()
-    wait_until(lambda: replicas(group)[0] == 0, seconds=60, what="members in order")
-    assert doctor(group) == ""
+    assert (status, lines[left]["role"] in {"follower", "candidate"}) == (1, True)
+    assert {lines[each]["state"] for each in dead} == {"away"}

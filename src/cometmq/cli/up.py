@@ -81,10 +81,7 @@ def up(
 
     _prepare()
     is_one = brokers == 1 and members is None
-    if has_grpc and not is_one:
-        raise SettingsError(_ONE_GRPC)
-    if members is not None and brokers > 1:
-        raise SettingsError(_ONE_GROUP)
+    _check(brokers, members, needs_one=has_grpc and not is_one)
     warnings = _idle(data, brokers, members)
     dashboard = dashboard_port if has_dashboard else None
     if is_one:
@@ -106,6 +103,13 @@ def up(
         if failed := several.failed():
             raise NetError(f"{', '.join(failed)}; the messages are in {data}")
     notes().print(f"Stopped cleanly; the messages are in {data}.")
+
+
+def _check(brokers: int, members: int | None, *, needs_one: bool) -> None:
+    if needs_one:
+        raise SettingsError(_ONE_GRPC)
+    if members is not None and brokers > 1:
+        raise SettingsError(_ONE_GROUP)
 
 
 def _prepare() -> None:

@@ -30,7 +30,7 @@ _GROUP_PAGE = "docs/operate/elected-group.md"
 
 
 class ElectedMember(NamedTuple):
-    """What is known of a broker as a member of a group that elects its leader.
+    """The place of a broker in a group that elects its leader.
 
     Attributes:
         member_id: Its id in dLegerPeers.
