@@ -54,6 +54,6 @@ def verified(folder: Path) -> Measured:
     done = run_program(*verify, seconds=VERIFY_SECONDS_MAX)
     seconds = time.monotonic() - from_here
     found = json.loads(done.stdout)
-    per_second = (found["logEnd"] - found["logStart"]) / seconds
+    per_second = (found["log_end"] - found["log_start"]) / seconds
     print(f"  verify   {seconds:.2f} s, {per_second / 1e6:.0f} MB/s", flush=True)
     return {"seconds": seconds, "bytes_per_second": per_second}

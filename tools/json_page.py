@@ -1,9 +1,9 @@
-"""Makes tables of docs/operate/json.md and json-store.md: of objects that are named tuples or data classes of the commands.
+"""Makes the tables of docs/operate/json.md and json-store.md of the named tuples and data classes of the commands.
 
 python -m tools.json_page            write them
 python -m tools.json_page --check    say whether they are up to date
 
-The other tables, of `cometmq store`, are written by hand; tests check every table against what the commands print.
+Tests check every table against what the commands print.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from cometmq.model.message import StoredMessage
+from cometmq.offline.known_queues import QueueId
 from tools.settings_table import attribute_meanings
 
 _FOLDER = Path(__file__).resolve().parents[1] / "docs" / "operate"
@@ -29,6 +30,7 @@ SECTIONS = {
     "cluster show": "cometmq.cli.brokers.BrokerNumbers",
     "profile list": "cometmq.cli.profiles.ProfileLine",
     "profile show": "cometmq.cli.profiles.ProfileValues",
+    "dashboard user list": "cometmq.cli.dashboard.DashboardUserLine",
     "kv list": "cometmq.cli.kv.KvLine",
     "kv show": "cometmq.cli.kv.KvLine",
     "cluster config": "cometmq.cli.brokers.ConfigLine",
@@ -53,7 +55,7 @@ SECTIONS = {
     "offset export": "cometmq.cli.offsets.OffsetExport",
     "exported offset": "cometmq.cli.offsets.ExportedOffset",
     "dlq list": "cometmq.cli.dead_letters.DeadLetterLine",
-    "dlq stats": "cometmq.cli.dead_letters.DeadLetterStatsLine",
+    "dlq stats": "cometmq.admin.DeadLetterStats",
     "dlq replay": "cometmq.client.admin.replay.ReplayResult",
     "dlq export, dlq show": f"{_MESSAGE} cometmq.client.admin.letters.LetterOrigin",
     "topic list": "cometmq.cli.topics.TopicLine",
@@ -70,11 +72,20 @@ SECTIONS = {
     "message resend": "cometmq.cli.message_trace.ResendOutcome",
     "explain": "cometmq.admin.Explanation+answer",
     "explained check": "cometmq.admin.ExplainFinding",
+    "store verify": "cometmq.offline.verify.StoreVerdict+is_sound",
     "store finding": "cometmq.offline.findings.Finding",
+    "store stat": "cometmq.offline.summary.Summary",
+    "store queue": "cometmq.offline.summary.QueueSummary",
+    "store compare": "cometmq.cli.store_text.StoreComparison",
+    "store difference": "cometmq.cli.store_text.StoreDifference",
+    "store repair": "cometmq.cli.store.RepairMark cometmq.offline.repair.RepairPlan",
     "store damage": "cometmq.offline.repair.Damage",
     "store expired": "cometmq.cli.expired.ExpiredFile",
+    "store rebuild, store archive, store restore, store import-dledger": "cometmq.cli.store_files.StoreWork",
 }
-WORDS: dict[Any, str] = {str: "text", int: "integer", float: "number", bool: "boolean"}
+WORDS: dict[Any, str] = {
+    str: "text", int: "integer", float: "number", bool: "boolean", QueueId: "text",
+}  # fmt: skip
 _SECTION = re.compile(r"^(#{2,3} )([^\n]+)\n(.*?)(?=^#{2,3} |\Z)", re.MULTILINE | re.DOTALL)
 _NONE = re.compile(r"\bNone\b")
 _ROWS = re.compile(r"(\| --- \| --- \| --- \|\n)(?:\|[^\n]*\n)*")

@@ -13,6 +13,7 @@ from cometmq.client.admin.groups import AsyncGroupAdmin as AsyncGroupAdmin
 from cometmq.client.admin.health import AsyncHealthAdmin as AsyncHealthAdmin
 from cometmq.client.admin.letters import DeadLetterCount as DeadLetterCount
 from cometmq.client.admin.letters import DeadLetterFilter as DeadLetterFilter
+from cometmq.client.admin.letters import DeadLetterStats as DeadLetterStats
 from cometmq.client.admin.letters import dead_letter_json as dead_letter_json
 from cometmq.client.admin.letters import dead_letter_origin as dead_letter_origin
 from cometmq.client.admin.messages import AsyncMessageAdmin as AsyncMessageAdmin

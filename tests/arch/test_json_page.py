@@ -1,5 +1,7 @@
 """docs/operate/json.md and json-store.md have the fields of each command that prints JSON, and of none that does not."""
 
+import re
+
 from tests.support import json_tables
 from tests.support.command_line import commands
 from tools import json_page
@@ -23,6 +25,11 @@ def test_each_command_that_prints_json_has_its_fields_on_the_page() -> None:
         if any("--json" in each.opts for each in command.params)
     }
     assert sections == printing | ALWAYS
+
+
+def test_all_fields_are_named_alike() -> None:
+    names = {name for _, fields in json_tables.schemas().values() for name in fields}
+    assert [name for name in names if not re.fullmatch(r"[a-z]+(_[a-z]+)*", name)] == []
 
 
 def test_the_tables_of_classes_are_made_of_their_docstrings() -> None:

@@ -12,10 +12,10 @@ from tests.dashboard.web import (
     READER_PASSWORD,
     Served,
     Visitor,
-    add_user,
     hidden,
     text_of,
 )
+from tests.support.command_line import run
 from tests.support.processes import wait_until
 
 
@@ -170,16 +170,22 @@ def test_a_logout_of_another_site_is_refused(served):
 
 
 def test_a_session_ends_with_its_user_and_with_his_password(served):
-    data = served.folder / "data"
-    add_user(data, "short", "first-password")
+    def user(verb: str, *options: str, stdin: bytes = b"") -> str:
+        folder = str(served.folder / "data")
+        command = ("dashboard", "user", verb, *options, "--data", folder)
+        done = run(*command, nameserver=None, stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode()
+
+    user("create", "short", "--password-stdin", stdin=b"first-password\n")
     visitor = Visitor(served).log_in("short", "first-password")
     assert visitor.http.get("/").status_code == 200
-    add_user(data, "short", "second-password")
+    assert '"user":"short","role":"reader"' in user("list", "--json")
+    password = user("set", "short", "--admin", "--password").strip()
+    assert '"user":"short","role":"admin"' in user("list", "--json")
     assert visitor.http.get("/").status_code == 303
-    visitor.log_in("short", "second-password")
-    from cometmq.dashboard import UserFile
-
-    UserFile(data).remove("short")
+    visitor.log_in("short", password)
+    user("delete", "short")
     assert visitor.http.get("/").status_code == 303
 
 

@@ -150,7 +150,7 @@ def test_dead_letters_are_saved_as_lines_of_json(reader, special):
     by_key = {line["keys"][0]: line for line in lines}
     assert by_key["one"]["body"] == "one"
     assert by_key["one"]["origin"] == TOPIC
-    assert by_key["bytes"]["bodyHex"] == "ff00"
+    assert by_key["bytes"]["body_hex"] == "ff00"
 
 
 def test_what_waits_is_shown_with_its_time(reader, special):

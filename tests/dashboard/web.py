@@ -81,10 +81,10 @@ class Served:
 
 
 def add_user(data: Path, name: str, password: str, *, is_admin: bool = False) -> None:
-    """Make a user, as `cometmq dashboard add-user` does."""
+    """Make a user, as `cometmq dashboard user create` does."""
     from cometmq.dashboard import Role, UserFile
 
-    UserFile(data).put(name, Role.ADMIN if is_admin else Role.READER, password)
+    UserFile(data).create(name, Role.ADMIN if is_admin else Role.READER, password)
 
 
 class Visitor:

@@ -214,7 +214,7 @@ def test_tail_filters_by_tag(cluster: Embedded, topic: str) -> None:
 def test_tail_begins_at_a_time(cluster: Embedded, topic: str) -> None:
     output("send", topic, "old", "--queue", "0", cluster=cluster)
     [old] = json_lines("tail", topic, "--from", "earliest", "--limit", "1", cluster=cluster)
-    later = str(int(str(old["storedMs"])) + 1)
+    later = str(int(str(old["stored_ms"])) + 1)
     output("send", topic, "new", "--queue", "0", cluster=cluster)
     [new] = json_lines("tail", topic, "--from", later, "--limit", "1", cluster=cluster)
     assert new["body"] == "new"

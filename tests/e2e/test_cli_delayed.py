@@ -33,11 +33,11 @@ def test_what_waits_is_listed_and_can_be_taken_back(nameserver: str) -> None:
     assert [line["body"] for line in listed] == ["ten", "hour", "level"]
     assert [line["level"] for line in listed] == [0, 0, 18]
     for line, minutes in zip(listed, (10, 60, 120), strict=True):
-        assert abs(line["dueMs"] - now_ms - minutes * 60_000) < 10_000
-    assert listed[1]["recallHandle"] == hour.recall_handle
+        assert abs(line["due_ms"] - now_ms - minutes * 60_000) < 10_000
+    assert listed[1]["recall_handle"] == hour.recall_handle
     assert listed[2]["id"] == level.message_id
     last = run(
-        "message", "delayed", "--sort=-dueMs", "--limit", "1", "--json", nameserver=nameserver
+        "message", "delayed", "--sort=-due_ms", "--limit", "1", "--json", nameserver=nameserver
     )
     assert [json.loads(line) for line in last.stdout.splitlines()] == [listed[2]]
 
@@ -81,7 +81,7 @@ def test_each_broker_is_asked_for_its_own_delay_levels(tmp_path: Path) -> None:
     assert partial.returncode == 1, partial.stderr
     assert [json.loads(line)["body"] for line in partial.stdout.splitlines()] == ["slow"]
     assert "incomplete: plain does not answer" in partial.stderr.decode()
-    due = {line["body"]: line["dueMs"] for line in map(json.loads, done.stdout.splitlines())}
+    due = {line["body"]: line["due_ms"] for line in map(json.loads, done.stdout.splitlines())}
     assert abs(due["slow"] - now_ms - 20 * 60_000) < 60_000
     assert due.get("plain", now_ms) - now_ms < 60_000, "its level 2 are 5 s"
 

@@ -58,9 +58,9 @@ def test_by_place(cluster, sent):
 def test_by_time(cluster, sent):
     topic, _ = sent
     [*_, newest] = find(cluster, topic, "--key", "all")
-    found = find(cluster, topic, "--time", str(newest["storedMs"]))
+    found = find(cluster, topic, "--time", str(newest["stored_ms"]))
     assert newest in found
-    assert all(message["storedMs"] >= newest["storedMs"] for message in found)
+    assert all(message["stored_ms"] >= newest["stored_ms"] for message in found)
     assert len(find(cluster, topic, "--time", "2020-01-01", "--limit", "4")) == 4
 
 

@@ -38,7 +38,11 @@ def damaged(tmp_path: Path) -> Path:
 def test_a_store_of_java_is_verified_shown_and_compared():
     assert told("verify", STORE).startswith("sound: 1245 records from 0 to 872454")
     verdict = orjson.loads(told("verify", STORE, "--json"))
-    assert (verdict["sound"], verdict["indexEntries"], verdict["findings"]) == (True, 2359, [])
+    assert (verdict["is_sound"], verdict["index_entries"], verdict["findings"]) == (
+        True,
+        2359,
+        [],
+    )
     assert "0 to 872454, 4 files of 262144" in told("stat", STORE)
     numbers = orjson.loads(told("stat", STORE, "--json"))
     assert numbers["index_keys"] == 2359
@@ -51,7 +55,7 @@ def test_records_are_dumped_as_json_and_in_hexadecimal():
     records = [orjson.loads(line) for line in lines.splitlines()]
     assert [record["offset"] for record in records] == [0, 1, 2]
     assert {(record["topic"], record["queue"]) for record in records} == {("GoldenPayments", 2)}
-    offset = str(records[1]["physicalOffset"])
+    offset = str(records[1]["physical_offset"])
     [same] = told("dump", STORE, "--offset", offset, "--max", "1").splitlines()
     assert orjson.loads(same) == records[1]
     fields = told("dump", STORE, "--offset", offset, "--max", "1", "--hex").splitlines()

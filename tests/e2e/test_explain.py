@@ -257,7 +257,7 @@ def test_a_discarded_transaction_is_shown_and_resumed(cluster, topic):
 
         wait_until(is_there, seconds=20, what="the discarded half")
         (lost,) = [each for each in found if each["body"] == "lost"]
-        output("transactions", "resume", str(lost["offsetId"]), cluster=cluster)
+        output("transactions", "resume", str(lost["offset_id"]), cluster=cluster)
 
         def is_there_again() -> bool:
             is_there()

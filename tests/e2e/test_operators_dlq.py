@@ -123,12 +123,12 @@ def test_dead_letters_are_chosen_by_time_and_counted(cluster: Embedded) -> None:
         (None, 0, 6)
     ]
     letters = run("dlq", "show", "counted", "--json", nameserver=cluster.nameserver).stdout
-    died = [json.loads(line)["storedMs"] for line in letters.splitlines()]
+    died = [json.loads(line)["stored_ms"] for line in letters.splitlines()]
     assert died == sorted(died), "the youngest is the last, of all queues"
     assert (counted[0]["first_ms"], counted[0]["last_ms"]) == (died[0], died[-1])
     [since, until] = [str(died[number]) for number in (2, 5)]
     told = [json.loads(line) for line in letters.splitlines()]
-    some = [each["body"] for each in told if died[2] <= each["storedMs"] < died[5]]
+    some = [each["body"] for each in told if died[2] <= each["stored_ms"] < died[5]]
     chosen = run(
         "dlq", "show", "counted", "--since", since, "--until", until, "--json",
         nameserver=cluster.nameserver,

@@ -56,7 +56,7 @@ def test_what_waits_is_listed(names, producer, topic):
     def listed() -> dict[str, str | None]:
         done = run("message", "delayed", "--topic", topic, "--json", nameserver=names)
         lines = map(json.loads, done.stdout.splitlines())
-        return {line["body"]: line["recallHandle"] for line in lines}
+        return {line["body"]: line["recall_handle"] for line in lines}
 
     wait_until(lambda: len(listed()) == 3, seconds=SECONDS, what="three that wait")
     handles = listed()

@@ -31,8 +31,8 @@ def command_of(arguments: Sequence[str]) -> str | None:
     """The words of a command line that name its section; None where it is a job's or prints no JSON."""
     if "--json" not in arguments or arguments[0] == "pipeline":
         return None
-    names = [" ".join(arguments[:count]) for count in (1, 2)]
-    return next((name for name in names if name in schemas()), names[-1])
+    names = [" ".join(arguments[:count]) for count in (1, 2, 3)]
+    return next((name for name in names if name in schemas()), names[1])
 
 
 def check(command: str, printed: object) -> None:
@@ -59,7 +59,7 @@ def _object(fields: dict[str, str], value: object, where: str) -> Iterator[str]:
         return
     # A body that is no text has another name.
     value = {
-        "body" if "body" in fields and name == "bodyHex" else name: each
+        "body" if "body" in fields and name == "body_hex" else name: each
         for name, each in value.items()
     }
     if list(value) != list(fields):

@@ -79,7 +79,15 @@ def test_kernel_codec_and_store_pass_their_tests_as_installed(clean) -> None:
 
 def test_a_missing_extra_is_there_after_what_the_command_says(clean, tmp_path) -> None:
     python, environment = clean
-    command = [python.parent / "cometmq", "dashboard", "add-user", "ann", "--data", tmp_path]
+    command = [
+        python.parent / "cometmq",
+        "dashboard",
+        "user",
+        "create",
+        "ann",
+        "--data",
+        tmp_path,
+    ]
     refused = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=False, timeout=60
     )

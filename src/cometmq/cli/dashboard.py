@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.panel import Panel
@@ -14,13 +14,20 @@ from rich.table import Table
 from rich.text import Text
 
 from cometmq.cli import complete, profile_files
+from cometmq.cli.asking import Lines, prints_list
 from cometmq.cli.options import NAMESERVER_DEFAULT, IgnoreFile, Nameserver
-from cometmq.cli.output import notes, print_table
+from cometmq.cli.output import note, notes
 from cometmq.cli.running import until_stopped
 from cometmq.model.errors import SettingsError
 
 if TYPE_CHECKING:
-    from cometmq.dashboard import Dashboard, DashboardCluster, DashboardSettings, UserFile
+    from cometmq.dashboard import (
+        Dashboard,
+        DashboardCluster,
+        DashboardSettings,
+        Role,
+        UserFile,
+    )
     from cometmq.process.log_file import ProgramLog
 
 _log = logging.getLogger("cometmq.dashboard")
@@ -29,6 +36,10 @@ PORT = 8082
 FOLDER = Path("cometmq-dashboard")
 
 dashboard = typer.Typer(invoke_without_command=True)
+users = typer.Typer()
+dashboard.add_typer(
+    users, name="user", help="The users who may log in to the dashboard.", no_args_is_help=True
+)
 
 Data = Annotated[
     Path,
@@ -108,6 +119,13 @@ JobFolders = Annotated[
     ),
 ]
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the user.")]
+IsAdmin = Annotated[
+    bool | None,
+    typer.Option("--admin/--no-admin", help="Whether the user may make changes, or only read."),
+]
+FromStdin = Annotated[
+    bool, typer.Option("--password-stdin", help="Set the password that is read from stdin.")
+]
 
 
 @dashboard.callback()
@@ -257,7 +275,8 @@ def add_rows(where: Table, served: "Dashboard") -> None:
             "first login", Text(f"{served.first_user}  {served.first_password}", style="bold")
         )
         where.add_row(
-            "", Text("shown only once; add users with cometmq dashboard add-user", style="dim")
+            "",
+            Text("shown only once; cometmq dashboard user create adds users", style="dim"),
         )
 
 
@@ -285,57 +304,89 @@ def needs_extra() -> None:
         )
 
 
-@dashboard.command("add-user")
-def add_user(
+class DashboardUserLine(NamedTuple):
+    """A user of the dashboard.
+
+    Attributes:
+        user: Name of the user.
+        role: "admin" (may make changes) or "reader".
+    """
+
+    user: str
+    role: str
+
+
+@users.command("list")
+@prints_list(
+    DashboardUserLine._fields, "The dashboard has no users; its first start makes one."
+)
+def list_users(*, data: Data = FOLDER) -> Lines:
+    """Show the dashboard's own users."""
+    found = _users(data).users().values()
+    return Lines([DashboardUserLine(each.name, each.role.value) for each in found])
+
+
+@users.command()
+def create(
     name: UserName,
     *,
-    is_admin: Annotated[
-        bool,
-        typer.Option(
-            "--admin",
-            help="The user may make changes; without this option a user can only read.",
-        ),
-    ] = False,
-    from_stdin: Annotated[
-        bool,
-        typer.Option(
-            "--password-stdin",
-            help="Read the password from stdin. Default: print a random one.",
-        ),
-    ] = False,
+    is_admin: IsAdmin = False,
+    from_stdin: FromStdin = False,
     data: Data = FOLDER,
 ) -> None:
-    """Create a user of the dashboard, or change the password and role of one; the user's sessions end."""
-    needs_extra()
-    from cometmq.dashboard import Role, new_password
-
-    password = sys.stdin.readline().rstrip("\r\n") if from_stdin else new_password()
-    _users(data).put(name, Role.ADMIN if is_admin else Role.READER, password)
+    """Create a user of the dashboard; without --password-stdin, print a random password."""
+    file, password = _users(data), _password(from_stdin)
+    file.create(name, _role(bool(is_admin)), password)
     if not from_stdin:
         print(password)
-    notes().print(
-        f"User {name} {'may read and make changes' if is_admin else 'may read'}.", markup=False
-    )
+    note(f"User {name} {'may read and make changes' if is_admin else 'may read'}.")
 
 
-@dashboard.command("remove-user")
-def remove_user(name: UserName, *, data: Data = FOLDER) -> None:
-    """Remove a user of the dashboard; the user's sessions end."""
-    needs_extra()
-    _users(data).remove(name)
+@users.command("set")
+def change(
+    name: UserName,
+    *,
+    is_admin: IsAdmin = None,
+    is_new: Annotated[
+        bool, typer.Option("--password", help="Set a random password, and print it.")
+    ] = False,
+    from_stdin: FromStdin = False,
+    data: Data = FOLDER,
+) -> None:
+    """Change the role or the password of a user; what is not given stays. The user's sessions end."""
+    if is_admin is None and not is_new and not from_stdin:
+        raise typer.BadParameter("name at least one option to change", param_hint="set")
+    file = _users(data)
+    role = None if is_admin is None else _role(is_admin)
+    password = _password(from_stdin) if is_new or from_stdin else None
+    file.set(name, role=role, password=password)
+    if is_new and not from_stdin:
+        print(password)
+    note(f"User {name} is changed.")
 
 
-@dashboard.command("users")
-def list_users(*, data: Data = FOLDER) -> None:
-    """Show the dashboard's own users."""
-    needs_extra()
-    print_table(
-        ("user", "role"),
-        [(each.name, each.role.value) for each in _users(data).users().values()],
-    )
+@users.command()
+def delete(name: UserName, *, data: Data = FOLDER) -> None:
+    """Delete a user of the dashboard; the user's sessions end."""
+    _users(data).delete(name)
+    note(f"User {name} is deleted.")
 
 
 def _users(data: Path) -> "UserFile":
+    needs_extra()
     from cometmq.dashboard import UserFile
 
     return UserFile(data)
+
+
+def _role(is_admin: bool) -> "Role":
+    from cometmq.dashboard import Role
+
+    return Role.ADMIN if is_admin else Role.READER
+
+
+def _password(from_stdin: bool) -> str:
+    """Return the first line of stdin, or a random password."""
+    from cometmq.dashboard import new_password
+
+    return sys.stdin.readline().rstrip("\r\n") if from_stdin else new_password()

@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from cometmq.admin import (
+    DeadLetterFilter,
+    DeadLetterStats,
+    dead_letter_json,
+    dead_letter_origin,
+)
 from cometmq.cli import complete
 from cometmq.cli.asking import (
     Choice,
@@ -48,7 +54,7 @@ from cometmq.model.names import dead_letter_topic
 from cometmq.model.text import plural, printable
 
 if TYPE_CHECKING:
-    from cometmq.admin import DeadLetterFilter, ReplayResult
+    from cometmq.admin import ReplayResult
 
 LIMIT_DEFAULT = 20
 _GC_THRESHOLD = 20_000
@@ -107,24 +113,6 @@ class DeadLetterLine(NamedTuple):
     last_ms: int | None
 
 
-class DeadLetterStatsLine(NamedTuple):
-    """The selected dead letters of a group that came from the same topic after the same number of retries.
-
-    Attributes:
-        origin: Original topic; None if it was not recorded.
-        tries: Number of redeliveries before the group gave up.
-        letters: Number of these dead letters.
-        first_ms: Time of the first one, ms since 1970.
-        last_ms: Time of the last one, ms since 1970.
-    """
-
-    origin: str | None
-    tries: int
-    letters: int
-    first_ms: int
-    last_ms: int
-
-
 @letters.command("list")
 @lists(DeadLetterLine._fields, "No group has dead letters.")
 async def list_letters(clients: Clients) -> Lines:
@@ -155,7 +143,6 @@ async def show(
 
     Status 1 also when a broker that may have more has left its nameserver.
     """
-    from cometmq.admin import dead_letter_json
 
     def first(letters: list[StoredMessage]) -> list[StoredMessage]:
         if choice.sort is None:
@@ -181,7 +168,7 @@ async def show(
 
 
 @letters.command()
-@lists(DeadLetterStatsLine._fields, "No dead letter matches.")
+@lists(DeadLetterStats._fields, "No dead letter matches.")
 async def stats(
     clients: Clients,
     group: GroupName,
@@ -195,7 +182,9 @@ async def stats(
 
     Status 1 when a broker that may have more has left its nameserver.
     """
-    lines = await _counted(_read(clients, group, _wanted(sql, key, since, until)))
+    lines = await clients.admin.dead_letters.stats(
+        group, _wanted(sql, key, since, until), on_unreadable=_leave_out
+    )
     absent = await missing_with(clients, dead_letter_topic(group))
     return Lines(lines, absent)
 
@@ -250,8 +239,6 @@ def export_letters(
 
     Status 1 when a broker that may have more has left its nameserver.
     """
-    from cometmq.admin import dead_letter_json
-
     wanted = _wanted(sql, key, since, until)
 
     async def work(clients: Clients) -> bool:
@@ -285,8 +272,6 @@ async def delete(clients: Clients, group: GroupName) -> str:
 
 
 def _print_letters(found: list[StoredMessage]) -> None:
-    from cometmq.admin import dead_letter_origin
-
     for letter in found:
         line = message_line(letter)
         line.append(f"  from {printable(str(dead_letter_origin(letter)))}", style="dim")
@@ -296,37 +281,16 @@ def _print_letters(found: list[StoredMessage]) -> None:
 
 
 def _read(
-    clients: Clients, group: str, wanted: "DeadLetterFilter", *, last: int | None = None
+    clients: Clients, group: str, wanted: DeadLetterFilter, *, last: int | None = None
 ) -> AsyncIterator[StoredMessage]:
-    def left_out(reason: str) -> None:
-        note(f"Left out: {reason}.", "yellow")
-
-    return clients.admin.dead_letters.read(group, wanted, on_unreadable=left_out, last=last)
+    return clients.admin.dead_letters.read(group, wanted, on_unreadable=_leave_out, last=last)
 
 
-async def _counted(letters: AsyncIterator[StoredMessage]) -> list[DeadLetterStatsLine]:
-    """Count dead letters for each original topic and number of redeliveries; return the lines, largest count first."""
-    from cometmq.admin import dead_letter_origin
-
-    found: dict[tuple[str | None, int], DeadLetterStatsLine] = {}
-    async for letter in letters:
-        origin, tries, died = (
-            dead_letter_origin(letter),
-            letter.reconsume_times,
-            letter.stored_ms,
-        )
-        known = found.get((origin, tries)) or DeadLetterStatsLine(origin, tries, 0, died, died)
-        found[origin, tries] = known._replace(
-            letters=known.letters + 1,
-            first_ms=min(known.first_ms, died),
-            last_ms=max(known.last_ms, died),
-        )
-    return sorted(
-        found.values(), key=lambda each: (-each.letters, each.origin or "", each.tries)
-    )
+def _leave_out(reason: str) -> None:
+    note(f"Left out: {reason}.", "yellow")
 
 
-def _wanted(sql: str, key: str | None, since: str, until: str) -> "DeadLetterFilter":
+def _wanted(sql: str, key: str | None, since: str, until: str) -> DeadLetterFilter:
     """Return the filter for dead letters from the values of --sql, --key, --since and --until.
 
     Raises:
@@ -334,7 +298,6 @@ def _wanted(sql: str, key: str | None, since: str, until: str) -> "DeadLetterFil
         typer.BadParameter: A time is invalid.
     """
     from cometmq import Sql
-    from cometmq.admin import DeadLetterFilter
     from cometmq.model.errors import ExpressionError
 
     if sql:

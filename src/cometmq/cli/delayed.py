@@ -23,14 +23,14 @@ class DelayLine(NamedTuple):
     """The JSON of a delayed message in addition to that of any message.
 
     Attributes:
-        dueMs: Time when consumers may receive it, ms since 1970.
+        due_ms: Time when consumers may receive it, ms since 1970.
         level: Delay level; 0: it waits for a time.
-        recallHandle: The HANDLE of `cometmq message recall HANDLE`; None with a level.
+        recall_handle: The HANDLE of `cometmq message recall HANDLE`; None with a level.
     """
 
-    dueMs: int  # noqa: N815 - as in `MessageLine`
+    due_ms: int
     level: int
-    recallHandle: str | None  # noqa: N815
+    recall_handle: str | None
 
 
 @messages.command()

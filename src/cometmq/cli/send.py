@@ -79,7 +79,7 @@ class SentLine(NamedTuple):
         queue: Queue id.
         offset: Offset in the queue.
         id: Message id.
-        offsetId: Id by which a broker finds it.
+        offset_id: Id by which a broker finds it.
     """
 
     status: str
@@ -88,7 +88,7 @@ class SentLine(NamedTuple):
     queue: int
     offset: int
     id: str
-    offsetId: str  # noqa: N815 - as in `MessageLine`
+    offset_id: str
 
 
 def send(

@@ -5,22 +5,16 @@ In this file only `repair` opens files for writing. Exit status 1 means that a p
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from cometmq.cli.asking import Shown, prints
 from cometmq.cli.output import note, notes, print_json
-from cometmq.cli.store_text import (
-    plan_json,
-    print_fields,
-    print_plan,
-    print_summary,
-    print_verdict,
-    verdict_json,
-)
+from cometmq.cli.store_text import print_fields, print_plan, print_summary, print_verdict
 from cometmq.model.errors import StoreDamaged
 from cometmq.model.exit_status import ExitStatus
 
@@ -52,6 +46,16 @@ Config = Annotated[
 store = typer.Typer()
 
 
+class RepairMark(NamedTuple):
+    """A mark of the plan of a repair.
+
+    Attributes:
+        done: Whether it was done, or only planned.
+    """
+
+    done: bool
+
+
 @store.command("verify")
 @prints
 def verify_store(folder: Folder, config: Config = None) -> Shown:
@@ -67,7 +71,9 @@ def verify_store(folder: Folder, config: Config = None) -> Shown:
     ):
         verdict = verify(found, on_progress=on_progress)
     return Shown(
-        verdict_json(verdict), lambda: print_verdict(verdict), is_finding=not verdict.is_sound
+        {**asdict(verdict), "is_sound": verdict.is_sound},
+        lambda: print_verdict(verdict),
+        is_finding=not verdict.is_sound,
     )
 
 
@@ -174,7 +180,8 @@ def repair_store(
         if not is_wanted:
             note("Nothing was changed. Stop the broker and add --yes to make the changes.")
 
-    return Shown({"done": is_wanted, **plan_json(plan)}, show)
+    queues = [*map(str, plan.queues)]
+    return Shown({**RepairMark(is_wanted)._asdict(), **plan._asdict(), "queues": queues}, show)
 
 
 def _repair(

@@ -3,9 +3,9 @@
 The corresponding jobs of `cometmq pipeline` use the same functions in parallel (docs/design/0052).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -16,9 +16,7 @@ from cometmq.cli.store import Config, Folder, progress_bar, store, store_setting
 from cometmq.cli.store_text import comparison_json, print_comparison
 from cometmq.model.errors import CometError
 from cometmq.model.text import printable
-
-if TYPE_CHECKING:
-    from cometmq.offline.findings import Finding
+from cometmq.offline.findings import Finding
 
 SHOWN_MAX = 20  # Findings printed for people; --json gives all.
 
@@ -59,6 +57,18 @@ NewFolder = Annotated[
         metavar="DIR", help="The store directory to create; it must be new or empty."
     ),
 ]
+
+
+class StoreWork(NamedTuple):
+    """The outcome of a command that works on the files of a store.
+
+    Attributes:
+        counts: Numbers of what it read or wrote, by name.
+        findings: All findings.
+    """
+
+    counts: Mapping[str, int]
+    findings: list[Finding]
 
 
 @store.command("rebuild")
@@ -294,9 +304,9 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _end(counts: Mapping[str, int], findings: "Iterable[Finding]") -> Shown:
+def _end(counts: Mapping[str, int], findings: Iterable[Finding]) -> Shown:
     """Return counts and findings (as text at most 20) as the output of a command; with findings its status is 1."""
-    found: Sequence[Finding] = list(findings)
+    found = list(findings)
 
     def show() -> None:
         for each in found[:SHOWN_MAX]:
@@ -305,8 +315,4 @@ def _end(counts: Mapping[str, int], findings: "Iterable[Finding]") -> Shown:
             screen().print(f"… and {len(found) - SHOWN_MAX} more")
         screen().print(", ".join(f"{count:,} {name}" for name, count in counts.items()))
 
-    return Shown(
-        {"counts": dict(counts), "findings": found},
-        show,
-        is_finding=bool(found),
-    )
+    return Shown(StoreWork(counts, found), show, is_finding=bool(found))

@@ -1,6 +1,6 @@
 """Output of `cometmq store`: verification results, summaries, records, comparisons and repair plans; text and JSON."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
@@ -10,6 +10,7 @@ from cometmq.model.text import plural, printable, time_text
 if TYPE_CHECKING:
     from cometmq.codec.record import Record
     from cometmq.offline.copy_compare import CopyComparison
+    from cometmq.offline.digests import MessageDifference
     from cometmq.offline.found import FoundStore
     from cometmq.offline.repair import RepairPlan
     from cometmq.offline.summary import Summary
@@ -19,19 +20,40 @@ DIFFERENCES_MAX = 1000  # In JSON.
 SHOWN_MAX = 20  # Findings printed for people; --json gives up to a thousand.
 
 
-def verdict_json(verdict: "StoreVerdict") -> dict[str, object]:
-    """Return the result of a verification as a dict that `print_json` can print."""
-    return {
-        "sound": verdict.is_sound,
-        "records": verdict.records,
-        "logStart": verdict.log_start,
-        "logEnd": verdict.log_end,
-        "queueEntries": verdict.queue_entries,
-        "indexEntries": verdict.index_entries,
-        "errors": verdict.errors,
-        "notes": verdict.notes,
-        "findings": verdict.findings,
-    }
+class StoreDifference(NamedTuple):
+    """A place in a queue at which two stores differ.
+
+    Attributes:
+        queue: Topic and queue id, "topic/id".
+        offset: Offset in the queue.
+        what: Description of the difference.
+    """
+
+    queue: str
+    offset: int
+    what: str
+
+
+class StoreComparison(NamedTuple):
+    """The JSON of a comparison.
+
+    Attributes:
+        same: Whether both hold the same readable messages.
+        queues: Number of queues with compared messages in either.
+        messages: Number of messages that were compared.
+        differing: Number of known differences; a block that was not examined counts as one.
+        differences: The first thousand of them.
+        damages: The first thousand pieces of a log that are no record, and so are not compared.
+        notes: Kinds of A and B, and how many messages were not compared.
+    """
+
+    same: bool
+    queues: int
+    messages: int
+    differing: int
+    differences: list[StoreDifference]
+    damages: list[str]
+    notes: list[str]
 
 
 def print_verdict(verdict: "StoreVerdict") -> None:
@@ -115,30 +137,28 @@ def print_fields(found: "FoundStore", record: "Record") -> None:
     screen().print()
 
 
-def comparison_json(found: "CopyComparison") -> dict[str, object]:
-    """Return the result of a comparison as a dict to print as JSON; at most 1,000 differences and 1,000 damages."""
-    return {
-        "same": found.is_same,
-        "queues": found.queues,
-        "messages": min(found.rows),
-        "differing": found.differing,
-        "differences": [
-            {"queue": f"{each.topic}/{each.queue_id}", "offset": each.offset, "what": each.what}
-            for each in found.differences[:DIFFERENCES_MAX]
-        ],
-        "damages": found.damages[:DIFFERENCES_MAX],
-        "notes": found.notes,
-    }
+def comparison_json(found: "CopyComparison") -> StoreComparison:
+    """Return the result of a comparison for JSON; at most 1,000 differences and 1,000 damages."""
+    return StoreComparison(
+        found.is_same,
+        found.queues,
+        min(found.rows),
+        found.differing,
+        [*map(_difference, found.differences[:DIFFERENCES_MAX])],
+        found.damages[:DIFFERENCES_MAX],
+        found.notes,
+    )
+
+
+def _difference(found: "MessageDifference") -> StoreDifference:
+    return StoreDifference(f"{found.topic}/{found.queue_id}", found.offset, found.what)
 
 
 def print_comparison(found: "CopyComparison") -> None:
     """Print the result of a comparison as text, with its first 20 differences."""
-    shown = found.differences[:SHOWN_MAX]
+    shown = [*map(_difference, found.differences[:SHOWN_MAX])]
     if shown:
-        rows = [
-            (f"{each.topic}/{each.queue_id}", str(each.offset), each.what) for each in shown
-        ]
-        print_table(("queue", "offset", "difference"), rows)
+        print_table(("queue", "offset", "difference"), shown)
     for line in (*found.notes, *found.findings):
         notes().print(line, markup=False)
     for line in found.damages:
@@ -154,11 +174,6 @@ def print_comparison(found: "CopyComparison") -> None:
     screen().print(
         f"{word}: {queues} {plural(queues, 'queue')}, {count} {plural(count, 'message')} compared"
     )
-
-
-def plan_json(plan: "RepairPlan") -> dict[str, object]:
-    """Return a repair plan as a dict for `print_json`."""
-    return {**plan._asdict(), "queues": [str(queue) for queue in plan.queues]}
 
 
 def print_plan(plan: "RepairPlan") -> None:

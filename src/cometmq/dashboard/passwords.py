@@ -2,7 +2,7 @@
 
     {"version": 1, "users": [{"name": "admin", "role": "admin", "password": "scrypt$14$8$1$SALT$HASH"}]}
 
-The file is reloaded when it has changed, so `cometmq dashboard add-user` needs no restart. While the file is invalid,
+The file is reloaded when it has changed, so `cometmq dashboard user create` needs no restart. While the file is invalid,
 nobody can log in.
 """
 
@@ -15,8 +15,8 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -135,11 +135,12 @@ class UserFile:
             self._write({FIRST_USER: user})
         return password
 
-    def put(self, name: str, role: Role, password: str) -> None:
-        """Create a user, or replace the role and password of an existing one.
+    def create(self, name: str, role: Role, password: str) -> None:
+        """Create a user.
 
         Raises:
-            SettingsError: The name or password is not allowed, there are too many users, or the file cannot be read.
+            SettingsError: The user exists, the name or password is not allowed, there are too many users, or the file
+                cannot be read.
             OSError: The file cannot be written.
         """
         if not _NAME.fullmatch(name):
@@ -148,13 +149,33 @@ class UserFile:
             )
         user = DashboardUser(name, role, hash_password(password))
         with self._alone():
-            users = {**self.users(), name: user}
-            if len(users) > USERS_MAX:
-                raise SettingsError(f"{self._path} has {USERS_MAX} users; remove one first")
+            users = self.users()
+            if name in users:
+                raise SettingsError(
+                    f"{self._path} has a user {in_quotes(name)}; cometmq dashboard user set changes it"
+                )
+            if len(users) >= USERS_MAX:
+                raise SettingsError(f"{self._path} has {USERS_MAX} users; delete one first")
+            self._write({**users, name: user})
+
+    def set(self, name: str, *, role: Role | None = None, password: str | None = None) -> None:
+        """Change the role or password (None: unchanged) of a user; the user's sessions end at their next request.
+
+        Raises:
+            SettingsError: There is no such user, the password is not allowed, or the file cannot be read.
+            OSError: The file cannot be written.
+        """
+        hashed = None if password is None else hash_password(password)
+        with self._alone():
+            users = dict(self.users())
+            user = self._user(users, name)
+            users[name] = replace(
+                user, role=role or user.role, password=hashed or user.password
+            )
             self._write(users)
 
-    def remove(self, name: str) -> None:
-        """Remove one of the dashboard's own users; their sessions end at their next request.
+    def delete(self, name: str) -> None:
+        """Delete one of the dashboard's own users; their sessions end at their next request.
 
         Raises:
             SettingsError: There is no such user, it is the last one, or the file cannot be read.
@@ -162,11 +183,15 @@ class UserFile:
         """
         with self._alone():
             users = dict(self.users())
-            if users.pop(name, None) is None:
-                raise SettingsError(f"{self._path} has no user {in_quotes(name)}")
+            del users[self._user(users, name).name]
             if not users:
-                raise SettingsError(f"user {in_quotes(name)} is the last; add another first")
+                raise SettingsError(f"user {in_quotes(name)} is the last; create another first")
             self._write(users)
+
+    def _user(self, users: Mapping[str, DashboardUser], name: str) -> DashboardUser:
+        if name not in users:
+            raise SettingsError(f"{self._path} has no user {in_quotes(name)}")
+        return users[name]
 
     def check(self, name: str, password: str) -> DashboardUser | None:
         """Return the own user with this name and password, or None; takes equally long if the name is unknown.

@@ -15,14 +15,14 @@ class MessageLine(NamedTuple):
         queue: Queue id.
         offset: Offset in the queue.
         id: Message id that its producer gave it.
-        offsetId: Id by which a broker finds it.
+        offset_id: Id by which a broker finds it.
         tag: Its tag.
         keys: Its keys.
         properties: Properties that its producer's user set.
-        bornMs: Time when it was made, ms since 1970.
-        storedMs: Time when it was stored, ms since 1970.
-        reconsumeTimes: Number of redeliveries.
-        body: Its body; if it is not UTF-8, the field is named bodyHex and is hexadecimal.
+        born_ms: Time when it was made, ms since 1970.
+        stored_ms: Time when it was stored, ms since 1970.
+        reconsume_times: Number of redeliveries.
+        body: Its body; if it is not UTF-8, the field is named body_hex and is hexadecimal.
     """
 
     topic: str
@@ -30,22 +30,22 @@ class MessageLine(NamedTuple):
     queue: int
     offset: int
     id: str
-    offsetId: str  # noqa: N815 - the names of the JSON
+    offset_id: str
     tag: str | None
     keys: list[str]
     properties: Mapping[str, str]
-    bornMs: int  # noqa: N815
-    storedMs: int  # noqa: N815
-    reconsumeTimes: int  # noqa: N815
+    born_ms: int
+    stored_ms: int
+    reconsume_times: int
     body: str
 
 
 def message_json(message: StoredMessage) -> dict[str, object]:
-    """Return a message as a dict of JSON values; a body that is not UTF-8 is hexadecimal, in `bodyHex`."""
+    """Return a message as a dict of JSON values; a body that is not UTF-8 is hexadecimal, in `body_hex`."""
     try:
         name, body = "body", message.body.decode()
     except UnicodeDecodeError:
-        name, body = "bodyHex", message.body.hex()
+        name, body = "body_hex", message.body.hex()
     line = MessageLine(
         message.topic,
         message.queue.broker_name,

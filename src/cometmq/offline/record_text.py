@@ -21,27 +21,27 @@ _HEAD_FIELDS = (
 
 
 def record_json(record: Record) -> dict[str, object]:
-    """Return a record as a dict for JSON; a body that is not UTF-8 is hexadecimal in `bodyHex` instead of `body`.
+    """Return a record as a dict for JSON; a body that is not UTF-8 is hexadecimal in `body_hex` instead of `body`.
 
-    A compressed body is decompressed; if that fails, `bodyHex` has it as stored and `bodyError` the reason.
+    A compressed body is decompressed; if that fails, `body_hex` has it as stored and `body_error` the reason.
     """
     return {
-        "physicalOffset": record.physical_offset,
+        "physical_offset": record.physical_offset,
         "size": record.store_size,
         "topic": record.topic,
         "queue": record.queue_id,
         "offset": record.queue_offset,
-        "offsetId": encode_message_id(record.store_host, record.physical_offset),
+        "offset_id": encode_message_id(record.store_host, record.physical_offset),
         "flag": record.flag,
-        "sysFlag": record.sys_flag,
+        "sys_flag": record.sys_flag,
         "transaction": _TRANSACTIONS[record.sys_flag & TRANSACTION_MASK],
-        "bornMs": record.born_timestamp,
-        "bornHost": decode_host(record.born_host),
-        "storedMs": record.store_timestamp,
-        "storeHost": decode_host(record.store_host),
-        "reconsumeTimes": record.reconsume_times,
-        "preparedOffset": record.prepared_offset,
-        "bodyCrc": record.body_crc,
+        "born_ms": record.born_timestamp,
+        "born_host": decode_host(record.born_host),
+        "stored_ms": record.store_timestamp,
+        "store_host": decode_host(record.store_host),
+        "reconsume_times": record.reconsume_times,
+        "prepared_offset": record.prepared_offset,
+        "body_crc": record.body_crc,
         **_properties(record),
         **_body(record),
     }
@@ -51,7 +51,7 @@ def _properties(record: Record) -> dict[str, object]:
     try:
         return {"properties": record.properties()}
     except CodecError:
-        return {"propertiesHex": record.property_block.hex()}
+        return {"properties_hex": record.property_block.hex()}
 
 
 def _body(record: Record) -> dict[str, object]:
@@ -59,11 +59,11 @@ def _body(record: Record) -> dict[str, object]:
     try:
         body = decompress(body, record.sys_flag, limit=BODY_SIZE_MAX)
     except CodecError as error:
-        return {"bodyError": str(error), "bodyHex": body.hex()}
+        return {"body_error": str(error), "body_hex": body.hex()}
     try:
         return {"body": body.decode()}
     except UnicodeDecodeError:
-        return {"bodyHex": body.hex()}
+        return {"body_hex": body.hex()}
 
 
 def record_fields(content: bytes, record: Record) -> Iterator[tuple[int, str, bytes]]:

@@ -12,7 +12,14 @@ from cometmq.store.log_end import record_at
 
 
 class QueueSummary(NamedTuple):
-    """A queue with its first and its next queue offset."""
+    """A queue with its first and its next queue offset.
+
+    Attributes:
+        topic: Topic of the queue.
+        queue: Queue id.
+        first: Offset of its first message.
+        next: Offset of its next message.
+    """
 
     topic: str
     queue: int

@@ -83,20 +83,20 @@ def test_json_holds_everything_and_is_json(capsys: pytest.CaptureFixture[str]) -
         "queue": 3,
         "offset": 1042,
         "id": "AC1100010007",
-        "offsetId": "0A",
+        "offset_id": "0A",
         "tag": "created",
         "keys": ["A-17", "B-2"],
         "properties": {"colour": "blue"},
-        "bornMs": 1_700_000_000_000,
-        "storedMs": 1_700_000_000_123,
-        "reconsumeTimes": 0,
+        "born_ms": 1_700_000_000_000,
+        "stored_ms": 1_700_000_000_123,
+        "reconsume_times": 0,
         "body": '{"id": 17}',
     }
 
 
 def test_a_body_that_is_no_text_is_hexadecimal_in_json() -> None:
     printed = message_json(stored(body=b"\xff\x00"))
-    assert printed["bodyHex"] == "ff00"
+    assert printed["body_hex"] == "ff00"
     assert "body" not in printed
 
 

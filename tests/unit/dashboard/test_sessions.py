@@ -165,14 +165,27 @@ def test_the_first_user_is_made_once(users):
 
 
 def test_another_process_changes_users_while_this_one_runs(users, tmp_path):
-    users.put("a", Role.READER, "first-password")
+    users.create("a", Role.READER, "first-password")
     other = UserFile(tmp_path / "deep" / "data")
-    other.put("a", Role.ADMIN, "second-password")
+    other.set("a", role=Role.ADMIN, password="second-password")
     assert users.check("a", "first-password") is None
     assert users.check("a", "second-password").role is Role.ADMIN
-    other.put("b", Role.READER, "third-password")
-    other.remove("a")
+    other.create("b", Role.READER, "third-password")
+    other.delete("a")
     assert list(users.users()) == ["b"]
+
+
+def test_what_is_not_named_stays(users):
+    users.create("a", Role.READER, "first-password")
+    users.set("a", role=Role.ADMIN)
+    assert users.check("a", "first-password").role is Role.ADMIN
+    users.set("a", password="second-password")
+    assert users.check("a", "second-password").role is Role.ADMIN
+    with pytest.raises(SettingsError, match="has a user 'a'; cometmq dashboard user set"):
+        users.create("a", Role.READER, "third-password")
+    with pytest.raises(SettingsError, match="8 to 256 characters"):
+        users.set("a", password="short")
+    assert users.check("a", "second-password").role is Role.ADMIN
 
 
 @pytest.mark.parametrize(
@@ -189,16 +202,17 @@ def test_another_process_changes_users_while_this_one_runs(users, tmp_path):
 )
 def test_what_cannot_be_a_user_is_refused(users, name, password, says):
     with pytest.raises(SettingsError, match=says):
-        users.put(name, Role.READER, password)
+        users.create(name, Role.READER, password)
     assert not users.path.exists()
 
 
 def test_the_last_user_stays(users):
-    users.put("a", Role.READER, new_password())
+    users.create("a", Role.READER, new_password())
     with pytest.raises(SettingsError, match="the last"):
-        users.remove("a")
-    with pytest.raises(SettingsError, match="no user 'b'"):
-        users.remove("b")
+        users.delete("a")
+    for change in (users.delete, users.set):
+        with pytest.raises(SettingsError, match="no user 'b'"):
+            change("b")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from cometmq.client.admin.absent import missing_brokers, silent_broker
 from cometmq.client.admin.ledger_topic import LedgerTopic
-from cometmq.client.admin.letters import DeadLetterCount, DeadLetterFilter, place_text
+from cometmq.client.admin.letters import (
+    DeadLetterCount,
+    DeadLetterFilter,
+    DeadLetterStats,
+    dead_letter_origin,
+    place_text,
+)
 from cometmq.client.admin.noun import AsyncNoun
 from cometmq.client.admin.replay import Replay, ReplayResult, id_of
 from cometmq.client.admin.states import TopicState
@@ -155,6 +161,32 @@ class AsyncDeadLetterAdmin(AsyncNoun):
                             continue
                         if wanted.takes(letter):
                             yield letter
+
+    async def stats(
+        self,
+        group: str,
+        wanted: DeadLetterFilter = ALL_LETTERS,
+        *,
+        last: int | None = None,
+        on_unreadable: Callable[[str], object] | None = None,
+    ) -> list[DeadLetterStats]:
+        """Count the selected dead letters of a group by original topic and number of redeliveries, largest count first.
+
+        The arguments and errors are those of `read`.
+        """
+        found: dict[tuple[str | None, int], DeadLetterStats] = {}
+        async for letter in self.read(group, wanted, last=last, on_unreadable=on_unreadable):
+            origin, tries = dead_letter_origin(letter), letter.reconsume_times
+            died = letter.stored_ms
+            known = found.get((origin, tries)) or DeadLetterStats(origin, tries, 0, died, died)
+            found[origin, tries] = known._replace(
+                letters=known.letters + 1,
+                first_ms=min(known.first_ms, died),
+                last_ms=max(known.last_ms, died),
+            )
+        return sorted(
+            found.values(), key=lambda each: (-each.letters, each.origin or "", each.tries)
+        )
 
     async def _check(self, group: str) -> None:
         """Raise TopicNotFound if there is no route of the dead-letter topic of a group."""

@@ -45,6 +45,24 @@ class DeadLetterCount(NamedTuple):
         return (*self.uncounted, *map(str, self.absent))
 
 
+class DeadLetterStats(NamedTuple):
+    """The selected dead letters of a group that came from the same topic after the same number of retries.
+
+    Attributes:
+        origin: Original topic; None if it was not recorded.
+        tries: Number of redeliveries before the group gave up.
+        letters: Number of these dead letters.
+        first_ms: Time of the first one, ms since 1970.
+        last_ms: Time of the last one, ms since 1970.
+    """
+
+    origin: str | None
+    tries: int
+    letters: int
+    first_ms: int
+    last_ms: int
+
+
 class LetterOrigin(NamedTuple):
     """The JSON of a dead letter in addition to that of any message.
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from cometmq.client.admin.dead_letters import ALL_LETTERS, AsyncDeadLetterAdmin
-from cometmq.client.admin.letters import DeadLetterCount, DeadLetterFilter
+from cometmq.client.admin.letters import (
+    DeadLetterCount,
+    DeadLetterFilter,
+    DeadLetterStats,
+)
 from cometmq.client.admin.replay import ReplayResult
 from cometmq.client.sync.client import BlockingNoun
 from cometmq.model.message import StoredMessage
@@ -106,6 +110,22 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
         """
         return self._portal.iterate(
             self._client.read, group, wanted, last=last, on_unreadable=on_unreadable
+        )
+
+    def stats(
+        self,
+        group: str,
+        wanted: DeadLetterFilter = ALL_LETTERS,
+        *,
+        last: int | None = None,
+        on_unreadable: Callable[[str], object] | None = None,
+    ) -> list[DeadLetterStats]:
+        """Count the selected dead letters of a group by original topic and number of redeliveries, largest count first.
+
+        The arguments and errors are those of `read`.
+        """
+        return self._portal.call(
+            self._client.stats, group, wanted, last=last, on_unreadable=on_unreadable
         )
 
     def delete(self, group: str) -> None:
