@@ -34,10 +34,10 @@ TABLE = {
     "cluster undrain": Faces("Admin.brokers.undrain", None),
     "cluster promote": Faces("Admin.brokers.promote", None),
     "cluster demote": Faces("Admin.brokers.demote", None),
-    "kv list": Faces("Admin.brokers.kv_values", None),
-    "kv show": Faces("Admin.brokers.kv_values", None),
-    "kv set": Faces("Admin.brokers.set_kv_value", None),
-    "kv delete": Faces("Admin.brokers.delete_kv_value", None),
+    "kv list": Faces("Admin.brokers.kv_values", "/kv"),
+    "kv show": Faces("Admin.brokers.kv_values", "/kv"),
+    "kv set": Faces("Admin.brokers.set_kv_value", "/kv/set"),
+    "kv delete": Faces("Admin.brokers.delete_kv_value", "/kv/delete"),
     "acl list": Faces("Admin.users.list", "/users"),
     "acl show": Faces("Admin.users.list", "/user"),
     "acl create": Faces("Admin.users.create", "/users/create"),
@@ -67,7 +67,7 @@ TABLE = {
     "offset reset": Faces("Admin.offsets.reset", "/group/reset"),
     "offset skip": Faces("Admin.offsets.reset", "/group/reset"),
     "offset copy": Faces("Admin.offsets.set", None),
-    "offset export": Faces("Admin.offsets.progress", None),
+    "offset export": Faces("Admin.offsets.progress", "/group"),
     "offset import": Faces("Admin.offsets.set", None),
     "message find": Faces("Admin.messages.find", "/messages"),
     "message delayed": Faces("Admin.messages.delayed", "/waiting"),
@@ -76,12 +76,20 @@ TABLE = {
     "message resend": Faces("Admin.messages.resend", "/message/resend"),
     "dlq list": Faces("Admin.dead_letters.list", "/dead"),
     "dlq show": Faces("Admin.dead_letters.read", "/dead/group"),
-    "dlq stats": Faces("Admin.dead_letters.read", None),
+    "dlq stats": Faces("Admin.dead_letters.stats", "/dead/stats"),
     "dlq replay": Faces("Admin.dead_letters.replay_all", "/dead/replay"),
     "dlq export": Faces("Admin.dead_letters.read", "/dead/export"),
-    "dlq delete": Faces("Admin.dead_letters.delete", None),
+    "dlq delete": Faces("Admin.dead_letters.delete", "/dead/delete"),
     "transactions list": Faces("Admin.transactions.discarded", "/waiting"),
-    "transactions resume": Faces("Admin.transactions.resume", None),
+    "transactions resume": Faces("Admin.transactions.resume", "/message/resume"),
+}
+# What they show no page shows, and why.
+WITHOUT_PAGE = {
+    "acl copy": "what it has changed; it reads a file of a broker",
+    "acl test": "an answer by the table of a broker's requests; /user shows the entries that decide",
+    "consume": "messages that it takes away from the other members of a group",
+    "offset copy": "what it has changed",
+    "offset import": "what it has changed; it reads a file",
 }
 # They have other clients.
 NOT_CALLED = ("send", "tail", "consume")
@@ -89,6 +97,13 @@ NOT_CALLED = ("send", "tail", "consume")
 
 COMMANDS = {" ".join(words): each for words, each in commands().items()}
 OF_CLUSTER = {name: each for name, each in COMMANDS.items() if name.split()[0] not in OTHERS}
+# What they print programs can read, too.
+SHOWING = {
+    name
+    for name, each in OF_CLUSTER.items()
+    if name.endswith(" export") or any("--json" in option.opts for option in each.params)
+}
+IS_ACTION = {page.path: page.does is not None for page in PAGES}
 
 
 def test_the_table_has_every_command_of_a_cluster():
@@ -109,7 +124,6 @@ def method_of(text: str) -> Any:
 def test_a_command_calls_its_public_method_and_its_page_exists(name):
     faces = TABLE[name]
     assert inspect.isfunction(method_of(faces.method))
-    assert faces.page in {None, *(page.path for page in PAGES)}
     if not name.startswith(NOT_CALLED):
         noun, method = faces.method.split(".")[1:]
         module = sys.modules[OF_CLUSTER[name].callback.__module__]
@@ -118,3 +132,15 @@ def test_a_command_calls_its_public_method_and_its_page_exists(name):
             f".admin.{noun}\n" in text and f".{method}(" in text
         )
         assert is_called, f"no call of {noun}.{method}"
+
+
+def test_what_a_command_shows_a_page_shows():
+    assert {name for name in SHOWING if TABLE[name].page is None} == WITHOUT_PAGE.keys()
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_its_page_is_there_and_an_action_where_it_only_changes_something(name):
+    page = TABLE[name].page
+    if page is not None:
+        assert page in IS_ACTION
+        assert IS_ACTION[page] or name in SHOWING

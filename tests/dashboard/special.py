@@ -18,6 +18,7 @@ from tests.dashboard.world import RIGHT_TO_LEFT, SCRIPT
 from tests.support.processes import wait_until
 
 TOPIC, GROUP, FINE = "letters", "dying", "living"
+KEYS = "shown"  # A namespace of the key-value configuration.
 LETTERS = {"one": b"one", "bytes": b"\xff\x00", "script": SCRIPT.encode()}
 
 
@@ -51,6 +52,7 @@ def make_special(nameserver: str) -> Special:
         asked.topics.create(TOPIC, queues=2)
         asked.groups.create(GroupConfig(GROUP))
         asked.groups.create(GroupConfig(FINE))
+        asked.brokers.set_kv_value(KEYS, "colour", "blue")
         traced, first = ProducerSettings(trace=True), ConsumeFrom.FIRST
         settings = PushConsumerSettings(consume_from=first, trace=True, retries_max=0)
         with (

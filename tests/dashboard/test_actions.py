@@ -57,6 +57,35 @@ def test_two_windows_do_not_change_one_topic_unseen(admin, cluster):
     assert config.write_queues == 6
 
 
+def test_a_key_comes_changes_and_goes(admin, cluster):
+    named = {"namespace": "by-page", "key": "colour"}
+    for value in ("blue", "red"):
+        said = text_of(admin.post("/kv/set", **named, value=value))
+        assert "The key colour is set at every nameserver." in said
+        assert f"colour {value}" in said
+        assert cluster.brokers.kv_values("by-page") == {"colour": value}
+    said = admin.post("/kv/delete", **named)
+    assert said.status_code == 400
+    assert "was not deleted: tick the box" in text_of(said)
+    said = admin.post("/kv/delete", **named, sure="1")
+    assert "The key colour is deleted." in text_of(said)
+    assert cluster.brokers.kv_values("by-page") == {}
+    actions = text_of(admin.get("/audit"))
+    for each in ("set key", "delete key"):
+        assert f"{each} by-page: colour done" in actions
+
+
+def test_the_dead_letters_of_a_group_are_deleted_once_its_name_is_typed(admin, cluster):
+    cluster.topics.create("%DLQ%emptied", queues=1)
+    said = admin.post("/dead/delete", name="emptied", sure="empty")
+    assert said.status_code == 400
+    assert "The dead-letter topic of group 'emptied' was not deleted" in text_of(said)
+    assert "%DLQ%emptied" in cluster.topics.list()
+    said = admin.post("/dead/delete", name="emptied", sure="emptied")
+    assert "The dead letters of group emptied are deleted." in text_of(said)
+    assert "%DLQ%emptied" not in cluster.topics.list()
+
+
 @pytest.mark.parametrize(
     ("path", "fields", "sentence"),
     [
@@ -80,6 +109,12 @@ def test_two_windows_do_not_change_one_topic_unseen(admin, cluster):
         ("/group/reset", {"name": "never-made", "topic": ORDERS}, "never-made"),
         ("/group/reset", {"name": "billing", "topic": ORDERS, "to": "time", "time": "soon"}, "is not a time"),
         ("/message/resend", {"topic": ORDERS, "broker": "broker-a", "queue": "0", "offset": "x"}, "is not a whole number"),
+        ("/message/resume", {"topic": ORDERS, "broker": "broker-a", "queue": "0", "offset": "0"}, "Only a half message"),
+        ("/kv/set", {"namespace": " ", "key": "k"}, "The namespace is missing"),
+        ("/kv/set", {"namespace": "n", "key": ""}, "The key is missing"),
+        ("/kv/set", {"namespace": "ORDER_TOPIC_CONFIG", "key": "t", "value": "four"}, "broker-a:4;broker-b:4"),
+        ("/kv/delete", {"namespace": "n", "key": "never-made", "sure": "1"}, "'n' has no key 'never-made'"),
+        ("/dead/delete", {"name": "never-made", "sure": "never-made"}, "has no dead letters"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_said_and_what_was_written_stays(admin, path, fields, sentence):

@@ -106,6 +106,9 @@ def test_a_page_says_what_is_there(admin, reader, path, says):
         (f"/message?topic={ORDERS}&broker=broker-a&queue=0&offset=0&as=html", 400, "not as 'html'"),
         ("/tail?topic=never-made", 404, "has no route"),
         ("/audit?page=77", 400, "Page 77 does not exist"),
+        ("/kv?page=2", 400, "Page 2 does not exist"),
+        ("/dead/stats", 400, "The group is missing"),
+        ("/dead/stats?name=never-made", 404, "has no dead letters"),
     ],
 )  # fmt: skip
 def test_what_is_written_wrong_is_answered_with_a_sentence(admin, path, status, sentence):

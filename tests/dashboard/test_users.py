@@ -26,6 +26,7 @@ from cometmq.model.errors import BrokerRefused
 from tests.dashboard.conftest import auth_cluster
 from tests.dashboard.test_actions import seen_in
 from tests.dashboard.test_browser import LOOKS, SCREENS, Watched, overflow
+from tests.dashboard.test_commands import ELSEWHERE, check_page, printed
 from tests.dashboard.web import ADMIN, READER, READER_PASSWORD, Served, Visitor, text_of
 from tests.dashboard.world import RIGHT_TO_LEFT, SCRIPT
 from tests.e2e.test_operators_acl import answered, policies_of
@@ -104,6 +105,18 @@ def test_a_user_is_allowed_denied_and_neither(chief, users_nameserver):
     assert "create user alice done" in actions
     assert "change policy alice: Topic:of-* Allow Get Create done" in actions
     assert "delete policy entry alice: Topic:of-alice done" in actions
+
+
+@pytest.mark.parametrize("name", ["acl list", "acl show"])
+def test_the_pages_show_what_the_commands_show(name, chief, users_nameserver, tmp_path):
+    create(chief, "clerk-of-the-page")
+    allowed = {"resource": "Topic:of-*", "decision": "Allow", "do_Create": "1", "do_Get": "1"}
+    chief.post("/user/policy", name="clerk-of-the-page", **allowed)
+    keys = tmp_path / "tools.yml"
+    keys.write_text(f"accessKey: {ROOT.access_key}\nsecretKey: {ROOT.secret_key}\n")
+    keys.chmod(0o600)
+    rows = printed(name, ELSEWHERE[name], users_nameserver, credentials=keys)
+    check_page(name, ELSEWHERE[name], rows, chief)
 
 
 def test_a_user_comes_changes_and_goes(chief, users_nameserver):

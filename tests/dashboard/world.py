@@ -1,6 +1,7 @@
 """What the cluster of this suite holds: 200 topics, 100,000 messages, a group that is behind, and messages of a bad peer."""
 
 import asyncio
+from typing import Any
 
 from cometmq import (
     Admin,
@@ -79,7 +80,7 @@ def place_of(nameservers: str, key: str) -> dict[str, object]:
     return place(found.queue, found.queue_offset)
 
 
-def place(queue: MessageQueue, offset: int) -> dict[str, object]:
+def place(queue: MessageQueue, offset: int) -> dict[str, Any]:
     """A place as the address of a page."""
     return {
         "topic": queue.topic,

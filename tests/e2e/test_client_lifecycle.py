@@ -82,6 +82,7 @@ def test_one_life_of_a_blocking_client_has_its_own_name(names, name):
         ClientClosed, match=f"the {name} .*is not running; use it inside `with`"
     ):
         call(one)
+    one.close()  # Nothing was started.
     with one:
         one.start()
         call(one)

@@ -8,6 +8,7 @@ from cometmq.dashboard.pages import (
     doctor,
     groups,
     jobs,
+    key_values,
     messages,
     overview,
     replicas,
@@ -22,6 +23,7 @@ from cometmq.dashboard.pages import (
 PAGES: tuple[Page, ...] = (
     *overview.PAGES,
     *brokers.PAGES,
+    *key_values.PAGES,
     *replicas.PAGES,
     *doctor.PAGES,
     *topics.PAGES,

@@ -1,4 +1,4 @@
-"""Web pages of dead letters: groups with a dead-letter topic, dead letters of one group, their replay and export."""
+"""Web pages of dead letters: groups with a dead-letter topic, dead letters of one group, their replay, export and deletion."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from cometmq import StoredMessage
 from cometmq.admin import dead_letter_json, dead_letter_origin
 from cometmq.dashboard.browsing import browse
-from cometmq.dashboard.inputs import PageMissing, WrongInput, needed, page_of
+from cometmq.dashboard.inputs import PageMissing, WrongInput, check_sure, needed, page_of
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.pages.messages import message_in
 from cometmq.dashboard.paging import table_page
@@ -24,6 +24,8 @@ _GROUPS_A_PAGE = 50
 _CHOSEN_MAX = 20
 EXPORT_MAX = 10_000
 _EXPORT_BYTES_MAX = 256 << 20
+_COUNTED_MAX = 1_000  # Of each queue; a dead letter may have several MiB.
+_UNREADABLE_MAX = 20
 REPLAY = "replay dead letter"
 
 
@@ -67,6 +69,25 @@ async def show_letters(request: PageRequest) -> Response:
         place_text=place_text,
         replayed=replayed,
         most=EXPORT_MAX,
+    )
+
+
+async def show_stats(request: PageRequest) -> Response:
+    """Return an HTML page that counts the latest dead letters of a group, 1,000 of each queue, by original topic and tries."""
+    group = needed(request.fields, "name", "group")
+    unreadable: deque[str] = deque(maxlen=_UNREADABLE_MAX)
+    counts = await request.admin.dead_letters.stats(
+        group, last=_COUNTED_MAX, on_unreadable=unreadable.append
+    )
+    missing = await request.admin.brokers.missing()
+    return request.page(
+        "dead_stats.html",
+        f"Dead letters of {group} by origin",
+        section="dead",
+        group=group,
+        counts=counts,
+        most=_COUNTED_MAX,
+        absent=[*map(str, missing), *unreadable],
     )
 
 
@@ -144,6 +165,17 @@ async def export(request: PageRequest) -> Response:
     )
 
 
+async def delete(request: PageRequest) -> Response:
+    """Delete all dead letters of a group and the records of their replays; return a redirect to the list of groups.
+
+    Raises WrongInput if the name of the group is not typed.
+    """
+    request.subject = group = needed(request.fields, "name", "group")
+    check_sure(request.fields, "dead-letter topic of group", group)
+    await request.admin.dead_letters.delete(group)
+    return request.go("/dead", f"The dead letters of group {group} are deleted.")
+
+
 async def _lines(request: PageRequest, group: str) -> AsyncIterator[bytes]:
     left, bytes_left = EXPORT_MAX, _EXPORT_BYTES_MAX
     errors: deque[str] = deque(maxlen=EXPORT_MAX)
@@ -170,6 +202,8 @@ def _line(value: dict[str, object]) -> bytes:
 PAGES = (
     Page("/dead", show_groups),
     Page("/dead/group", show_letters),
+    Page("/dead/stats", show_stats),
     Page("/dead/export", export),
     Page("/dead/replay", replay, "replay dead letters", show_letters),
+    Page("/dead/delete", delete, "delete dead letters", show_letters),
 )

@@ -1,4 +1,4 @@
-"""Web pages of messages: search by time, key or id; one message, its body, why a group has not consumed it; resending.
+"""Web pages of messages: search by time, key or id; one message, its body, why a group has not consumed it; sending it again.
 
 The address of a message is its position (topic, broker, queue, offset). An offset message id names a host, which is
 queried only if it is a registered broker (`MessageQueries.view`).
@@ -33,7 +33,12 @@ from cometmq.dashboard.inputs import (
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.paging import TablePage
 from cometmq.model.errors import CometError
-from cometmq.model.names import TRACE_TOPIC, is_derived_topic, is_system_topic
+from cometmq.model.names import (
+    TRACE_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+    is_derived_topic,
+    is_system_topic,
+)
 from cometmq.model.text import in_quotes
 
 FILTERS = ("tag", "property", "body")
@@ -177,18 +182,24 @@ async def show_message(request: PageRequest) -> Response:
         section="messages",
         message=message,
         body=body_view(message.body, kind),
-        place={
-            "topic": message.topic,
-            "broker": message.queue.broker_name,
-            "queue": message.queue.queue_id,
-            "offset": message.queue_offset,
-        },
+        place=_place(message.queue, message.queue_offset),
         groups=groups,
         group=text_of(request.fields, "group"),
         explanation=explanation,
         trouble=trouble,
         may_resend=_may_resend(message),
+        may_resume=_may_resume(message),
     )
+
+
+def _place(queue: MessageQueue, offset: int) -> dict[str, object]:
+    """Return the fields of the address of a message."""
+    return {
+        "topic": queue.topic,
+        "broker": queue.broker_name,
+        "queue": queue.queue_id,
+        "offset": offset,
+    }
 
 
 async def _groups(request: PageRequest, topic: str) -> list[str]:
@@ -280,14 +291,7 @@ async def resend(request: PageRequest) -> Response:
         sent = await request.admin.messages.resend(message)
         note = f"Sent again: this is the new message, {sent.message_id}."
         queue, offset = sent.queue, sent.queue_offset
-    return request.go(
-        "/message",
-        note,
-        topic=message.topic,
-        broker=queue.broker_name,
-        queue=queue.queue_id,
-        offset=offset,
-    )
+    return request.go("/message", note, **_place(queue, offset))
 
 
 async def _consumed(request: PageRequest, message: StoredMessage, group: str) -> str:
@@ -303,9 +307,28 @@ async def _consumed(request: PageRequest, message: StoredMessage, group: str) ->
     return f"A member of group {group} has consumed it, in {outcome.spent_ms} ms."
 
 
+def _may_resume(message: StoredMessage) -> bool:
+    return message.topic == TRANS_CHECK_MAX_TIME_TOPIC
+
+
+async def resume(request: PageRequest) -> Response:
+    """Let the broker check a discarded half message again, and return a redirect to it.
+
+    Raises WrongInput for another message.
+    """
+    message = await message_at(request)
+    request.subject = message.offset_message_id
+    if not _may_resume(message):
+        raise WrongInput("Only a half message that a broker discarded can be checked again.")
+    await request.admin.transactions.resume(message.offset_message_id)
+    note = "The broker will check this transaction again."
+    return request.go("/message", note, **_place(message.queue, message.queue_offset))
+
+
 PAGES = (
     Page("/messages", show_messages),
     Page("/message", show_message),
     Page("/message/body", show_body),
     Page("/message/resend", resend, "resend message", show_message),
+    Page("/message/resume", resume, "resume transaction", show_message),
 )
