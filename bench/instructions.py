@@ -19,7 +19,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,10 @@ ROWS = {
     "pull": Load("pull", {"topic": "Pulled", "conns": 4, "secs": 6}, {"secs": 1}, 40_000),
     "pop": Load("pop", {"topic": "Popped", "conns": 4, "secs": _SECONDS_MAX}, filled=12_800),
     "batch": Load("batch", {"rounds": 100}, {"rounds": 40}),
+    "transactions": Load(
+        "transact", {"topic": "Ended", "conns": 4, "window": 64, "secs": 6}, {"secs": 1}
+    ),
+    "refused": replace(_sends(4, 16, 6_400, kind="refuse", topic="Refused"), filled=3_200),
     "max offset": _sends(1, 16, 9_600, kind="max"),
 }
 

@@ -56,12 +56,14 @@ _MESSAGES = (
     _writer(Code.SEND_REPLY_MESSAGE, _PUB),
     _writer(Code.SEND_REPLY_MESSAGE_V2, _PUB_V2),
     # Older clients name no topic; it is in the half message.
-    _writer(Code.END_TRANSACTION, _PUB, is_asked_again=True),
+    _writer(Code.END_TRANSACTION, _PUB, is_batch=True, is_asked_again=True),
     _writer(Code.RECALL_MESSAGE, _PUB),
     _reader(Code.PULL_MESSAGE, *_SUB),
     _reader(Code.LITE_PULL_MESSAGE, *_SUB),
     # The topic of the record that is found is checked, too, whatever topic the request names.
-    _reader(Code.CONSUMER_SEND_MSG_BACK, group("group", SUB), is_asked_again=True),
+    _reader(
+        Code.CONSUMER_SEND_MSG_BACK, group("group", SUB), is_batch=True, is_asked_again=True
+    ),
     _reader(Code.QUERY_MESSAGE, topic("topic", SUB, GET), is_asked_again=True),
     _reader(
         Code.VIEW_MESSAGE_BY_ID,

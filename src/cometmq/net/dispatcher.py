@@ -8,12 +8,12 @@ are begun in order, but those of batch handlers last, and those accepted by the 
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
 from operator import itemgetter
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.kernel.turn_reads import PeerState
@@ -32,7 +32,7 @@ from cometmq.net.requests import (
 from cometmq.steps.on_loop import LoopWorld
 from cometmq.steps.peer_bounds import PeerBounds
 from cometmq.steps.runner import StepsRun, World
-from cometmq.steps.steps import Steps
+from cometmq.steps.steps import Steps, Wait
 
 if TYPE_CHECKING:
     from cometmq.net.peer import Peer
@@ -63,7 +63,8 @@ class Dispatcher:
         intake: Fast path that accepts requests as bytes before they are decoded; None if there is none.
         refused: Number of requests that were refused because too many of their connection, or of all, were waiting.
         now: Returns monotonic seconds; the read batch sets it to that of its clock.
-        ends: Time (`now`) after which `handle` leaves requests without a batch handler to a later read batch.
+        ends: Time (`now`) after which `handle` leaves requests without a batch handler to a later read batch; the handlers of
+            requests that share a write do, too.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Dispatcher:
         self.ends = inf
         self._answer_times = answer_times
         self._world = world
-        self._waiting: set[StepsRun[Answer | None]] = set()
+        self._waiting: set[StepsRun[Any]] = set()
         self._bounds = PeerBounds(
             peer_count_max=PENDING_MAX,
             peer_size_max=PENDING_SIZE_MAX,
@@ -208,7 +209,7 @@ class Dispatcher:
         """Run a handler for a request begun at `began`, answer now or once its steps end; return the time, monotonic s."""
         try:
             if self._waiting:
-                self._check_room(peer)
+                self.check_room(peer)
             outcome = handler(command, peer)
         except Exception as error:  # noqa: BLE001  The one place where errors become answers.
             outcome = answer_to_error(error, command[0])
@@ -239,8 +240,9 @@ class Dispatcher:
             f" request type {command.code} not supported",
         )
 
-    def _check_room(self, peer: "Peer") -> None:
-        if self._bounds.is_full(peer):
+    def check_room(self, peer: "Peer") -> None:
+        """Raise RequestError (SYSTEM_BUSY) if too many requests of a connection, or of all, are waiting."""
+        if self._waiting and self._bounds.is_full(peer):
             self.refused += 1
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
@@ -248,8 +250,10 @@ class Dispatcher:
                 "are not answered yet; wait for answers before sending more",
             )
 
-    def _answer(self, command: Command, peer: "Peer", began: float, answer: Answer) -> None:
-        """Send the answer that a request's generator returned or failed with; count it in `answer_times`, if given."""
+    def answer(
+        self, command: Command | RawCommand, peer: "Peer", began: float, answer: Answer
+    ) -> None:
+        """Send the answer to a request that was begun at `began` (`now`); count it in `answer_times`, if given."""
         peer.answer(command, answer)
         if self._answer_times is not None:
             kind = command[0], command[1] & ONEWAY, answer[0]
@@ -263,27 +267,59 @@ class Dispatcher:
             wait = next(steps)
         except StopIteration as end:
             if end.value is not None:
-                self._answer(command, peer, began, end.value)
+                self.answer(command, peer, began, end.value)
             return
         except Exception as error:  # noqa: BLE001  As `run`.
-            self._answer(command, peer, began, answer_to_error(error, command[0]))
+            self.answer(command, peer, began, answer_to_error(error, command[0]))
             return
-        if self._world is None:
-            self._world = LoopWorld()
-        size = REQUEST_SIZE + len(command[7])
-        self._bounds.add(peer, size)
 
         def ended(answer: Answer | None, error: BaseException | None) -> None:
-            self._waiting.discard(run)
-            self._bounds.give_back(peer, size)
             if error is not None:
                 if peer.is_closed and isinstance(error, ConnectionLost):
                     return  # It was dropped because of that.
                 answer = answer_to_error(error, command[0])
             if answer is not None:
-                self._answer(command, peer, began, answer)
+                self.answer(command, peer, began, answer)
 
-        run = StepsRun(self._world, steps, ended)
+        self._wait(steps, wait, [(peer, command)], ended)
+
+    def run_steps(
+        self,
+        steps: Steps[None],
+        requests: "Sequence[tuple[Peer, RawCommand]]",
+        ended: Callable[[None, BaseException | None], None],
+    ) -> None:
+        """Run steps that several requests share, to their first wait now, the rest later; `ended` answers the requests."""
+        try:
+            wait = next(steps)
+        except StopIteration:
+            ended(None, None)
+        except Exception as error:  # noqa: BLE001  As `run`.
+            ended(None, error)
+        else:
+            self._wait(steps, wait, requests, ended)
+
+    def _wait(
+        self,
+        steps: Steps[Any],
+        wait: Wait,
+        requests: "Sequence[tuple[Peer, RawCommand]]",
+        ended: Callable[[Any, BaseException | None], None],
+    ) -> None:
+        """Run the rest of steps, which are at a wait; until they end, their requests count as waiting."""
+        if self._world is None:
+            self._world = LoopWorld()
+        sizes = [(peer, REQUEST_SIZE + len(command[7])) for peer, command in requests]
+        for peer, size in sizes:
+            self._bounds.add(peer, size)
+
+        def end(result: Any, error: BaseException | None) -> None:
+            self._waiting.discard(run)
+            for peer, size in sizes:
+                self._bounds.give_back(peer, size)
+            ended(result, error)
+
+        run = StepsRun(self._world, steps, end)
         self._waiting.add(run)
         run.begin(wait)
 

@@ -7,6 +7,8 @@ codes that no gate checks mostly have no wrapper (docs/design/0044).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from cometmq.codec.fields import text_of
@@ -41,6 +43,8 @@ AskedHandler = Callable[[Command, "Peer", Asker], Outcome]
 CHANGES = frozenset({Action.CREATE, Action.UPDATE, Action.DELETE})
 # The requests of one connection in a read batch.
 Read = tuple["Peer", list[RawCommand]]
+# A request with its connection, and who sent it (EVERYBODY if no gate checks the code).
+Asked = tuple["Peer", RawCommand, Asker]
 # Sends bytes to a connection.
 Write = Callable[[bytes], None]
 Find = Callable[[Mapping[str, str], bytes], Iterable[Access]]
@@ -81,6 +85,15 @@ class BatchHandler(Protocol):
 
     def written(self) -> None:
         """Run follow-up work after `handle`, when the answers that it gave at once have been written."""
+        ...
+
+
+@runtime_checkable
+class AskedBatchHandler(BatchHandler, Protocol):
+    """A batch handler that needs to know who sent each request; its `handle` is for codes that no gate checks."""
+
+    def handle_asked(self, asked: list[Asked]) -> None:
+        """Handle the given requests, as `handle` does."""
         ...
 
 
@@ -414,20 +427,20 @@ class _GatedBatch:
         self._gate = gate
 
     def handle(self, reads: list[Read]) -> None:
-        allowed: list[Read] = []
+        asked: list[Asked] = []
         for peer, commands in reads:
-            passed: list[RawCommand] = []
             for command in commands:
                 try:
-                    _checked(self._gate, self._rules[command[0]], command, peer)
+                    asker = _checked(self._gate, self._rules[command[0]], command, peer)
                 except Exception as error:  # noqa: BLE001  Affects only this request.
                     peer.answer(command, answer_to_error(error, command[0]))
                 else:
-                    passed.append(command)
-            if passed:
-                allowed.append((peer, passed))
-        if allowed:
-            self._batch.handle(allowed)
+                    asked.append((peer, command, asker))
+        if isinstance(self._batch, AskedBatchHandler):
+            self._batch.handle_asked(asked)
+        elif asked:
+            of_peers = groupby(asked, itemgetter(0))
+            self._batch.handle([(peer, [each[1] for each in some]) for peer, some in of_peers])
 
     def written(self) -> None:
         self._batch.written()

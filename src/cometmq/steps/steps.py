@@ -77,6 +77,17 @@ def at_once_or_elsewhere(work: Callable[[bool], T]) -> Steps[T]:
         return (yield from elsewhere(lambda: work(True)))  # noqa: FBT003
 
 
+def at_once(steps: Steps[T]) -> T | None:
+    """Return the result of steps that end without a wait; None, and they are stopped, if they come to one."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    steps.close()
+    return None
+
+
 def on_device(end_offset: int | None = None) -> Steps[bool]:
     """Yield a wait until the log is flushed up to an offset (None: its end); return whether it was flushed in time."""
     is_there: bool = yield OnDevice(end_offset)

@@ -5,7 +5,7 @@ them only after the flush. `durable` waits until they are confirmed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.tables.lanes import Lanes
@@ -13,7 +13,6 @@ from cometmq.broker.tables.topics import Topics
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import Record
 from cometmq.model.errors import CodecError, RecordIllegal, StoreError
-from cometmq.model.frozen import dataclass
 from cometmq.model.java_hash import java_hash
 from cometmq.model.properties import TAGS
 from cometmq.model.topic import TopicConfig
@@ -25,8 +24,7 @@ from cometmq.store.positions import Durability
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class InnerMessage:
+class InnerMessage(NamedTuple):
     """A message that the broker writes.
 
     Attributes:

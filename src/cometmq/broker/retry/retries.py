@@ -2,7 +2,7 @@
 
 The consumer names a record; the broker reads it and stores it for the group's retry topic, at the delay level that the
 consumer chooses (0: 3 + number of retries so far). After the last retry, at a negative level, or if the group has no
-retry queues, it goes to the dead-letter topic. Messages that are sent back in one loop iteration share a write. Follows
+retry queues, it goes to the dead-letter topic. Messages whose requests were read together share a write. Follows
 AbstractSendMessageProcessor.consumerSendMsgBack of 5.3.3.
 """
 
@@ -26,10 +26,10 @@ from cometmq.model import properties as keys_of
 from cometmq.model.codes import VERSION_OWN_RETRIES, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE, TOPIC_UNIT_SUB, is_writable
-from cometmq.model.group import GroupConfig
 from cometmq.model.names import check_length, dead_letter_topic, retry_topic
 from cometmq.model.topic import TopicConfig
-from cometmq.steps.steps import Steps, turn_end
+from cometmq.steps.prepared import stored_alone
+from cometmq.steps.steps import Steps
 from cometmq.store.appender import PutResult
 
 _FIRST_LEVEL = 3  # Delay level of the first retry: 10 s.
@@ -37,22 +37,19 @@ _DEAD_LETTER_QUEUES = 1  # DLQ_NUMS_PER_GROUP
 
 
 @dataclass(slots=True, eq=False)
-class _Returned:
-    """A message that was sent back and is being stored again.
+class ReturnedMessage:
+    """A message that was sent back, once it is known what to store for it.
 
     Attributes:
-        topic: Its retry or dead-letter topic, once known.
-        results: Where it was stored; empty if it was not, for example because its topic was deleted.
-        error: Why it was not stored.
+        group: Name of the group that sent it back.
+        message: What is stored; None if its topic was deleted, so that it is dropped.
+        is_dead: Whether it becomes a dead letter.
+        error: Why it was not stored, or its new topic could not be saved.
     """
 
-    request: SendBackRequest
-    group: GroupConfig
-    record: Record
-    tries_max: int
+    group: str
+    message: InnerMessage | None = None
     is_dead: bool = False
-    topic: str | None = None
-    results: Sequence[PutResult] = ()
     error: Exception | None = None
 
 
@@ -62,16 +59,26 @@ class Retries:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._levels = DelayLevelTable(parts.store.settings.delay_levels_ms, parts.topics)
-        self._waiting: list[_Returned] = []
 
     def give_back(
+        self, request: SendBackRequest, *, version: int, may: Callable[[str], bool]
+    ) -> Steps[None]:
+        """Store one message again; see `prepare`.
+
+        Raises:
+            RequestError: The message is refused, or its new topic could not be saved; the code says why.
+            StoreError, CodecError, OSError: It could not be read or stored, or its flush is late or failed.
+        """
+        yield from stored_alone(self.prepare(request, version=version, may=may), self.store)
+
+    def prepare(
         self,
         request: SendBackRequest,
         *,
         version: int,
         may: Callable[[str], bool],
-    ) -> Steps[None]:
-        """Store a message again, for a retry or as a dead letter; one whose topic was deleted is dropped.
+    ) -> Steps[ReturnedMessage]:
+        """Read a message, and return what to `store` at once: a retry or a dead letter; one whose topic was deleted is dropped.
 
         Args:
             request: The record (by its offset in the log), the group and the wanted retry.
@@ -79,8 +86,8 @@ class Retries:
             may: Returns whether the client may consume a topic; applied to the record's topic, or its destination if it waits.
 
         Raises:
-            RequestError: The message is refused, or its new topic could not be saved; the code says why.
-            StoreError, CodecError, OSError: It could not be read or stored, or its flush is late or failed.
+            RequestError: The message is refused; the code says why.
+            CodecError, OSError: It could not be read.
         """
         settings = self._parts.settings
         group = self._parts.groups.get(request.group)
@@ -100,77 +107,59 @@ class Retries:
         if group.retry_queues <= 0:
             # Differs: RocketMQ answers success and drops the message.
             tries_max = 0
-        return self._store_again(request, group, tries_max, may)
-
-    def _store_again(
-        self,
-        request: SendBackRequest,
-        group: GroupConfig,
-        tries_max: int,
-        may: Callable[[str], bool],
-    ) -> Steps[None]:
         record = yield from self._read(request.offset)
         if not may(topic_of(record)):
             raise _no_record(request.offset)
-        returned = _Returned(request, group, record, tries_max)
-        self._waiting.append(returned)
-        yield from turn_end()
-        # The first to get here stores all that were sent back in this loop iteration.
-        waiting, self._waiting = self._waiting, []
-        if waiting:
-            self._store_all(waiting)
-        if returned.error is not None:
-            raise returned.error
-        if returned.topic is not None:
-            yield from saved(self._parts.topics.saving_of(returned.topic))
-        yield from self._parts.inner.durable(returned.results)
-
-    def _store_all(self, waiting: Sequence[_Returned]) -> None:
-        """Store messages with one write, each for its retry or as a dead letter, and note the results."""
-        made: list[tuple[_Returned, InnerMessage]] = []
-        for returned in waiting:
-            try:
-                message = self._message(returned)
-            except Exception as error:  # noqa: BLE001  Each caller raises its own; none may pass for stored.
-                returned.error = error.with_traceback(None)
-            else:
-                if message is not None:
-                    made.append((returned, message))
-        for part, outcome in in_parts(self._put, made) if made else ():
-            for number, (returned, message) in enumerate(part):
-                if isinstance(outcome, list):
-                    returned.results = outcome[number : number + 1]
-                    self._count(message, returned.group.name, is_dead=returned.is_dead)
-                else:
-                    returned.error = outcome
-
-    def _put(self, made: Sequence[tuple[_Returned, InnerMessage]]) -> list[PutResult]:
-        return self._parts.inner.put(*[message for _, message in made])
-
-    def _message(self, returned: _Returned) -> InnerMessage | None:
-        """Return the message to store, and note its topic; None for a record or retry of a deleted topic."""
-        request, group, record, tries_max = (
-            returned.request, returned.group, returned.record, returned.tries_max
-        )  # fmt: skip
-        if is_of_deleted_topic(record, record.properties(), self._parts.topics):
-            return None
+        properties = record.properties()
+        returned = ReturnedMessage(group.name)
+        if is_of_deleted_topic(record, properties, self._parts.topics):
+            return returned
+        returned.is_dead = record.reconsume_times >= tries_max or request.delay_level < 0
+        _mark(properties, record)
         # No step waits from here to the put, so the drawn queue exists.
         sys_flag = TOPIC_UNIT_SUB if request.unit_mode else 0
         topic = self._topic(retry_topic(group.name), group.retry_queues, sys_flag)
-        returned.is_dead = record.reconsume_times >= tries_max or request.delay_level < 0
         if returned.is_dead:
-            topic = self._topic(dead_letter_topic(group.name), _DEAD_LETTER_QUEUES)
-        returned.topic = topic.name
-        if returned.is_dead:
-            return self._dead_letter(record, topic)
-        queue_id = self._parts.chance.randrange(topic.shared_queues)
-        return self._retry(record, topic, queue_id, request)
+            returned.message = self._dead_letter(record, properties, group.name)
+        else:
+            level = request.delay_level or _FIRST_LEVEL + record.reconsume_times
+            returned.message = self._retry(record, properties, topic, level)
+        return returned
 
-    def _count(self, message: InnerMessage, group: str, *, is_dead: bool) -> None:
-        origin = message.properties[keys_of.RETRY_TOPIC]
-        self._parts.counters.sent_back.of(origin, group).add(1, 0, 0)
-        if is_dead:
-            self._parts.counters.dead.of(origin, group).add(1, 0, 0)
+    def store(self, returned: Sequence[ReturnedMessage]) -> Steps[None]:
+        """Store prepared messages with one write, set the errors of those that fail, and wait until the others are kept.
+
+        Raises:
+            StoreError: The flush is late or failed.
+        """
+        made = [each for each in returned if each.message is not None]
+        stored: list[PutResult] = []
+        for part, outcome in in_parts(self._put, made) if made else ():
+            for each in part:
+                if isinstance(outcome, list):
+                    self._count(each)
+                else:
+                    each.error = outcome
+            stored = outcome if isinstance(outcome, list) else stored
+        for each in made:
+            saving = self._parts.topics.saving_of(_kept_in(each))
+            if saving is not None and each.error is None:
+                try:
+                    yield from saved(saving)
+                except RequestError as error:
+                    each.error = error
+        yield from self._parts.inner.durable(stored)
+
+    def _put(self, returned: Sequence[ReturnedMessage]) -> list[PutResult]:
+        messages = [each.message for each in returned if each.message is not None]
+        return self._parts.inner.put(*messages)
+
+    def _count(self, returned: ReturnedMessage) -> None:
+        assert returned.message is not None, "it was stored"
+        origin = returned.message.properties[keys_of.RETRY_TOPIC]
+        self._parts.counters.sent_back.of(origin, returned.group).add(1, 0, 0)
+        if returned.is_dead:
+            self._parts.counters.dead.of(origin, returned.group).add(1, 0, 0)
 
     def _topic(self, name: str, queues: int, sys_flag: int = 0) -> TopicConfig:
         # Follows RocketMQ: its store would refuse the name with MESSAGE_ILLEGAL, but the answer has this code.
@@ -191,15 +180,17 @@ class Retries:
         return decode_record(content)
 
     def _retry(
-        self, record: Record, topic: TopicConfig, queue_id: int, request: SendBackRequest
+        self, record: Record, properties: dict[str, str], topic: TopicConfig, level: int
     ) -> InnerMessage:
-        level = request.delay_level or _FIRST_LEVEL + record.reconsume_times
-        place = self._levels.place(level, topic.name, queue_id, _marked(record))
+        queue_id = self._parts.chance.randrange(topic.shared_queues)
+        place = self._levels.place(level, topic.name, queue_id, properties)
         times = record.reconsume_times + 1
         return once_more(record, *place, reconsume_times=times, is_due_coded=True)
 
-    def _dead_letter(self, record: Record, topic: TopicConfig) -> InnerMessage:
-        properties = _marked(record)
+    def _dead_letter(
+        self, record: Record, properties: dict[str, str], group: str
+    ) -> InnerMessage:
+        topic = self._topic(dead_letter_topic(group), _DEAD_LETTER_QUEUES)
         properties[keys_of.DELAY] = "0"
         return once_more(
             record, topic, 0, properties, reconsume_times=record.reconsume_times + 1
@@ -212,13 +203,16 @@ def _no_record(physical_offset: int) -> RequestError:
     )
 
 
-def _marked(record: Record) -> dict[str, str]:
-    """Return the properties of a record with WAIT=false, and the original topic and message id unless it has them."""
-    properties = record.properties()
+def _kept_in(returned: ReturnedMessage) -> str:
+    """Return the topic that must be on disk with a message: that of its group's retries or dead letters."""
+    return (dead_letter_topic if returned.is_dead else retry_topic)(returned.group)
+
+
+def _mark(properties: dict[str, str], record: Record) -> None:
+    """Add WAIT=false to the properties of a record, and the original topic and message id unless it has them."""
     properties.setdefault(keys_of.RETRY_TOPIC, record.topic)
     properties[keys_of.WAIT] = "false"
     if not properties.get(keys_of.ORIGIN_MESSAGE_ID):
         properties[keys_of.ORIGIN_MESSAGE_ID] = encode_message_id(
             record.store_host, record.physical_offset
         )
-    return properties

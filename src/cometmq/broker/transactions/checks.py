@@ -111,12 +111,15 @@ class StateChecks:
     def _check(self, transactions: list[OpenTransaction], now_ms: int) -> Steps[None]:
         read = []
         for transaction in transactions:
-            yield from self._queues.look_up(transaction)
-            if transaction.is_open:
+            end = yield from self._queues.look_up(transaction)
+            if end is not None:
+                yield from self._queues.written(end)
+            elif transaction.is_open:
                 offset = transaction.offset
                 half = yield from self._queues.half_at(offset)
                 if half is not None and is_of_deleted_topic(*half, self._parts.topics):
-                    yield from self._queues.end(transaction, TransactionEvent.ROLL_BACK, None)
+                    end = self._queues.prepare(transaction, TransactionEvent.ROLL_BACK, None)
+                    yield from self._queues.written(end)
                     continue
                 read.append((transaction, offset, half and half[0]))
         # No step waits from here to the write, so no transaction ends in between.

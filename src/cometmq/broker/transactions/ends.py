@@ -3,15 +3,15 @@
 Most checks, their order and codes follow EndTransactionProcessor of RocketMQ 5.3.3.
 """
 
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.inner.redelivery import is_of_deleted_topic, real_place
 from cometmq.broker.parts import Parts
 from cometmq.broker.transactions.prepared_messages import committed, key_of, number_of
-from cometmq.broker.transactions.queues import TransactionQueues
+from cometmq.broker.transactions.queues import TransactionEnd, TransactionQueues
 from cometmq.broker.transactions.table import (
+    OpenTransaction,
     OpenTransactionState,
     TransactionEvent,
     TransactionTable,
@@ -23,9 +23,8 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from cometmq.model.text import in_quotes
+from cometmq.steps.prepared import stored_alone
 from cometmq.steps.steps import Steps
-
-_log = logging.getLogger(__name__)
 
 _SAYS = {
     TRANSACTION_COMMIT: (TransactionEvent.COMMIT, OpenTransactionState.COMMITTED),
@@ -47,18 +46,32 @@ class TransactionEnds:
     def end(self, request: EndTransaction, may: Callable[[str], bool]) -> Steps[str | None]:
         """End a transaction; return a remark if it stays open, or None.
 
+        Raises:
+            RequestError: See `prepare`.
+            StoreError, CodecError, OSError: A read or write failed, and this request ended nothing; or the transaction
+                has ended, but the flush is late or failed.
+        """
+        end = yield from stored_alone(self.prepare(request, may), self.store)
+        return end.remark
+
+    def prepare(
+        self, request: EndTransaction, may: Callable[[str], bool]
+    ) -> Steps[TransactionEnd]:
+        """Read and check the half message of a transaction, and return its end, for `store`.
+
         The transaction stays open if the request neither commits nor rolls back. A commit to a deleted topic rolls
         back. A transaction that has ended already is left as it is. `may` returns whether the producer may send to a
         topic.
 
         Raises:
             RequestError: The request is refused, for example because the transaction has ended with another outcome.
-            StoreError, CodecError, OSError: A read or write failed, and this request ended nothing; or the transaction
-                has ended, but the flush is late or failed.
+            StoreError, CodecError, OSError: A read failed, or the write that tells what became of it before a restart.
         """
         says = _SAYS.get(request.commit_or_rollback)
         if says is None:
-            return "the transaction stays open; the broker will ask its producer later"
+            return TransactionEnd(
+                remark="the transaction stays open; the broker will ask its producer later"
+            )
         event, outcome = says
         yield from self._queues.catch_up()
         half = yield from self._queues.half_at(request.tran_state_table_offset)
@@ -71,8 +84,9 @@ class TransactionEnds:
                 "the transaction belongs to a topic that this user may not send to",
             )
         self._check(request, record, properties)
-        key = key_of(record, properties)
-        transaction = self._table.find(record.queue_offset, key)
+        transaction = self._table.find(record.queue_offset)
+        key = key_of(record, properties) if transaction is None else transaction.key
+        transaction = transaction or self._table.open.get(key)
         if transaction is not None:
             yield from self._queues.look_up(transaction)
         self._check_known()
@@ -82,9 +96,7 @@ class TransactionEnds:
                 event = TransactionEvent.ROLL_BACK
             if event is TransactionEvent.COMMIT:
                 message = self._message_of(record, properties)
-            yield from self._queues.end(transaction, event, message)
-            self._count(event, record, properties)
-            return None
+            return self._queues.prepare(transaction, event, message)
         # The transaction has already ended: do nothing, and refuse an end that differs from the first one.
         before = self._table.outcome(key)
         if before not in (None, outcome):
@@ -92,17 +104,26 @@ class TransactionEnds:
                 ResponseCode.ILLEGAL_OPERATION,
                 f"the transaction {key.message_id} has already ended with another outcome: it was {before.value}",
             )
-        if transaction is not None and transaction.key in self._table.open:
-            yield from self._queues.join(transaction)
-        return None
+        prepared = None if transaction is None else self._queues.prepared(transaction)
+        return prepared or TransactionEnd()
 
-    def _count(
-        self, event: TransactionEvent, record: Record, properties: dict[str, str]
-    ) -> None:
-        topic = properties.get(keys_of.REAL_TOPIC, "")
-        if event is TransactionEvent.COMMIT:
+    def store(self, ends: Sequence[TransactionEnd]) -> Steps[None]:
+        """Write the ends that were prepared, with one write; set the errors of those that fail, and wait for the flush.
+
+        Raises:
+            StoreError: The flush is late or failed; the next start finds out whether the transactions have ended.
+        """
+        results = self._queues.write_ends()
+        for end in dict.fromkeys(ends):  # Two requests may end the same transaction.
+            if end.transaction is not None and end.error is None:
+                self._count(end.transaction, is_commit=end.message is not None)
+        return self._queues.inner.durable(results)
+
+    def _count(self, transaction: OpenTransaction, *, is_commit: bool) -> None:
+        topic = transaction.key.topic
+        if is_commit:
             self._events.add("rocketmq_commit_messages_total", topic)
-            age_ms = max(self._parts.clock.now_ms() - record.store_timestamp, 0)
+            age_ms = max(self._parts.clock.now_ms() - transaction.stored_ms, 0)
             self._events.took(
                 "rocketmq_finish_message_latency_milliseconds", topic, time_us=age_ms * 1_000
             )

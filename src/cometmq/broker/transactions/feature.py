@@ -1,7 +1,7 @@
 """The transaction feature: half messages, their ends and checks, and the positions from which a start reads."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from cometmq.broker.counters.events import Gauge
@@ -18,7 +18,7 @@ from cometmq.broker.transactions.table import OPEN_MAX, TransactionTable
 from cometmq.broker.transactions.waiting_counts import SAVE_SECONDS, WaitingCounts
 from cometmq.codec.bodies.waiting_counts import TRANSACTION
 from cometmq.codec.fields import encode_fields
-from cometmq.codec.headers.transaction import CheckTransaction, EndTransaction
+from cometmq.codec.headers.transaction import CheckTransaction
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_MASK
@@ -37,7 +37,12 @@ _POSITIONS_SECONDS_AT_REST = 10.0
 
 
 class Transactions(Feature):
-    """The feature that implements transactions: half messages, their ends, checks, and resuming discarded ones."""
+    """The feature that implements transactions: half messages, their ends, checks, and resuming discarded ones.
+
+    Attributes:
+        ends: Ends transactions.
+        checks: Asks producers about open transactions, and reopens discarded ones.
+    """
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -47,8 +52,8 @@ class Transactions(Feature):
         self._queues = TransactionQueues(
             parts, self._table, half_messages=half_messages, ops_read=ops
         )
-        self._ends = TransactionEnds(parts, self._table, self._queues)
-        self._checks = StateChecks(parts, self._table, self._queues, ask=self._ask)
+        self.ends = TransactionEnds(parts, self._table, self._queues)
+        self.checks = StateChecks(parts, self._table, self._queues, ask=self._ask)
         parts.reroutes.append(self._reroute)
         # The fast path stores half messages until it is stopped: `_reroute` then refuses them.
         self._table.on_full = partial(parts.lanes.forget, HALF_TOPIC)
@@ -164,7 +169,7 @@ class Transactions(Feature):
         return NEVER
 
     def _check(self) -> Steps[float]:
-        pause = yield from self._checks.check()
+        pause = yield from self.checks.check()
         return pause if self._table.open else NEVER
 
     # --- sends
@@ -198,20 +203,6 @@ class Transactions(Feature):
             )
         topic = self._parts.topics.ensure(HALF_TOPIC, queues=1, perm=PERM_READ_WRITE)
         return as_half(sent, topic)
-
-    # --- requests
-
-    def end(
-        self, request: EndTransaction, remark: str | None, may: Callable[[str], bool]
-    ) -> Steps[str | None]:
-        """End a transaction of a topic that the producer `may` send to; see `TransactionEnds.end`."""
-        if remark:
-            _log.debug("remark at the end of transaction %s: %s", request.msg_id, remark)
-        return self._ends.end(request, may)
-
-    def resume(self, message_id: str) -> Steps[None]:
-        """Reopen a discarded transaction by the offset message id of its half message; see `StateChecks.resume`."""
-        return self._checks.resume(message_id)
 
     def _ask(self, key: TransactionKey, header: CheckTransaction, record: bytes) -> None:
         """Ask a connected producer of the group whose user may send to the topic, round robin; log if there is none."""

@@ -114,7 +114,8 @@ def key_of(record: Record, properties: dict[str, str]) -> TransactionKey:
 
 def number_of(properties: dict[str, str], name: str) -> int | None:
     """Return a numeric property; None if it is missing, negative, longer than 18 digits, or not a number."""
-    return whole_number(properties.get(name, ""))
+    text = properties.get(name)
+    return None if text is None else whole_number(text)
 
 
 def committed(

@@ -1,6 +1,6 @@
 """Reads and writes the half queue and the op queue; a committed message is written before its op.
 
-All ends of one loop iteration usually share a write and a flush, so a crash cannot come between a commit and its op.
+A commit and its op share a write and a flush, so a crash cannot come between them.
 Only a power failure during the write can separate them, or the kill of a Java broker, which writes its ops up to 3 s
 later. Transactions that were open at the start are therefore looked up in the index first: a committed message has the
 half message's unique key.
@@ -29,13 +29,12 @@ from cometmq.broker.transactions.table import (
 )
 from cometmq.codec.record import Record, decode_record
 from cometmq.model import properties as keys_of
-from cometmq.model.errors import CodecError, StoreBusy
+from cometmq.model.errors import CodecError
 from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from cometmq.model.topic import TopicConfig
-from cometmq.steps.steps import Steps, elsewhere, turn_end
+from cometmq.steps.steps import Steps, at_once_or_elsewhere, turn_end
 from cometmq.store.appender import PutResult
-from cometmq.store.message_search import MessageSearch
 
 _log = logging.getLogger(__name__)
 
@@ -47,18 +46,19 @@ _LOOKED_AT_MAX = 8
 
 
 @dataclass(slots=True, eq=False)
-class _End:
-    """An end that is being written.
+class TransactionEnd:
+    """A request to end a transaction, once it is known what to write for it.
 
     Attributes:
+        transaction: The transaction that ends; None if there is nothing to write.
         message: The committed message; None for a rollback, or if only the op is missing.
-        results: Positions of all messages of the write that contained it.
-        error: Why the end was not written.
+        remark: Why the transaction stays open; None if it ends or has ended.
+        error: Why the end was not written; the transaction is then still open.
     """
 
-    transaction: OpenTransaction
-    message: InnerMessage | None
-    results: Sequence[PutResult] = ()
+    transaction: OpenTransaction | None = None
+    message: InnerMessage | None = None
+    remark: str | None = None
     error: Exception | None = None
 
 
@@ -102,7 +102,7 @@ class TransactionQueues:
         self._ops_read = ops_read
         self.inner = parts.inner
         self._recent = _RecentHalves()
-        self._ends: dict[OpenTransaction, _End] = {}
+        self._ends: dict[OpenTransaction, TransactionEnd] = {}
         # After a truncation, the half offset and op offset from which to read again; and whether that is in progress.
         self._load_from: tuple[int, int] | None = None
         self._is_loading = False
@@ -115,12 +115,7 @@ class TransactionQueues:
         return self._load_from is None and not self._is_loading
 
     def begin_again(self, half_offset: int, op_offset: int) -> None:
-        """Let both queues be read again after a truncation; ends that wait to be written fail."""
-        ends, self._ends = self._ends, {}
-        for end in ends.values():
-            end.error = StoreBusy(
-                "the log was truncated before the transaction had ended; end it again"
-            )
+        """Let both queues be read again after a truncation."""
         self._load_from = (half_offset, op_offset)
         self._recent = _RecentHalves()
         self._table.begin_again(next_op=op_offset)
@@ -200,75 +195,79 @@ class TransactionQueues:
 
     # --- transactions of which a start is unsure
 
-    def look_up(self, transaction: OpenTransaction) -> Steps[None]:
-        """Search the index for the commit of an UNSURE transaction, open at the start; if found, write only its op.
+    def look_up(self, transaction: OpenTransaction) -> Steps[TransactionEnd | None]:
+        """Search the index for the commit of an UNSURE transaction, open at the start; if found, prepare its end: the op.
 
-        Raises:
-            StoreError, CodecError, OSError: The search or the write failed.
+        Return that end, or None. Raises CodecError or OSError if the search failed.
         """
         if transaction.state is not OpenTransactionState.UNSURE:
-            return
+            return None
         key = transaction.key
         search = self._parts.store.search(key.topic, key.message_id, max_count=_LOOKED_AT_MAX)
-        is_found = yield from elsewhere(lambda: _is_committed(search, key))
-        yield from self._looked_up(transaction, is_found=is_found)
+        found = yield from at_once_or_elsewhere(search.run)
+        is_found = any(_is_commit(decode_record(content), key) for content in found.records)
+        return self._looked_up(transaction, is_found=is_found)
 
-    def _looked_up(self, transaction: OpenTransaction, *, is_found: bool) -> Steps[None]:
+    def _looked_up(
+        self, transaction: OpenTransaction, *, is_found: bool
+    ) -> TransactionEnd | None:
         if transaction.state is not OpenTransactionState.UNSURE:
-            return  # Another request looked it up meanwhile.
+            return None  # Another request looked it up meanwhile.
         if is_found:
-            yield from self.end(transaction, TransactionEvent.FOUND, None)
-        else:
-            self._table.on(transaction, TransactionEvent.NOT_FOUND)
+            return self.prepare(transaction, TransactionEvent.FOUND, None)
+        self._table.on(transaction, TransactionEvent.NOT_FOUND)
+        return None
 
     # --- writing
 
-    def end(
+    def prepare(
         self,
         transaction: OpenTransaction,
         event: TransactionEvent,
         message: InnerMessage | None,
-    ) -> Steps[None]:
-        """End an open transaction, and wait until that is flushed as a send is; `message` is the one to commit, if any.
+    ) -> TransactionEnd:
+        """End an open transaction with the next `write_ends`, which must follow at once; `message` is the one to commit."""
+        self._table.on(transaction, event)
+        end = self._ends[transaction] = TransactionEnd(transaction, message)
+        return end
+
+    def prepared(self, transaction: OpenTransaction) -> TransactionEnd | None:
+        """Return the end of a transaction that the next `write_ends` writes, or None."""
+        return self._ends.get(transaction)
+
+    def write_ends(self) -> Sequence[PutResult]:
+        """Write the prepared ends together, and set the errors of those that fail; return positions up to the last one."""
+        ends, self._ends = self._ends, {}
+        written: Sequence[PutResult] = ()
+        for part, outcome in in_parts(self._write_part, [*ends.items()]) if ends else ():
+            event = TransactionEvent.NOT_WRITTEN
+            if isinstance(outcome, list):
+                written, event = outcome, TransactionEvent.WRITTEN
+            for transaction, end in part:
+                end.error = None if isinstance(outcome, list) else outcome
+                self._table.on(transaction, event)
+        return written
+
+    def _write_part(
+        self, ends: Sequence[tuple[OpenTransaction, TransactionEnd]]
+    ) -> list[PutResult]:
+        messages = [end.message for _, end in ends if end.message is not None]
+        return self.write(
+            messages, [offset for transaction, _ in ends for offset in transaction.offsets]
+        )
+
+    def written(self, end: TransactionEnd) -> Steps[None]:
+        """Write a prepared end, and wait until that is flushed as a send is.
 
         Raises:
             StoreError, CodecError: The write failed, and the transaction is still open; or it has ended, but the flush
                 is late or failed.
         """
-        self._table.on(transaction, event)
-        self._ends[transaction] = _End(transaction, message)
-        return self.join(transaction)
-
-    def join(self, transaction: OpenTransaction) -> Steps[None]:
-        """Wait for the end of a transaction that is being written; raises as `end` does."""
-        end = self._ends[transaction]
-        return self._written(end)
-
-    def _written(self, end: _End) -> Steps[None]:
-        yield from turn_end()
-        # The first to get here writes all ends of this loop iteration.
-        ends, self._ends = list(self._ends.values()), {}
-        if ends:
-            self._write_ends(ends)
+        results = self.write_ends()
         if end.error is not None:
             raise end.error
         # If the flush fails, that is the answer; the next start finds out whether the transaction has ended.
-        yield from self.inner.durable(end.results)
-
-    def _write_ends(self, ends: Sequence[_End]) -> None:
-        for part, outcome in in_parts(self._write_part, ends):
-            for end in part:
-                if isinstance(outcome, list):
-                    end.results, event = outcome, TransactionEvent.WRITTEN
-                else:
-                    end.error, event = outcome, TransactionEvent.NOT_WRITTEN
-                self._table.on(end.transaction, event)
-
-    def _write_part(self, ends: Sequence[_End]) -> list[PutResult]:
-        messages = [end.message for end in ends if end.message is not None]
-        return self.write(
-            messages, [offset for end in ends for offset in end.transaction.offsets]
-        )
+        yield from self.inner.durable(results)
 
     def write(self, messages: list[InnerMessage], done: list[int]) -> list[PutResult]:
         """Write messages, then ops, which mark half messages as ended; return all positions in order.
@@ -297,13 +296,9 @@ class TransactionQueues:
         return self._parts.topics.ensure(HALF_TOPIC, queues=1, perm=PERM_READ_WRITE)
 
 
-def _is_committed(search: MessageSearch, key: TransactionKey) -> bool:
-    for content in search.run().records:
-        record = decode_record(content)
-        if (
-            record.topic == key.topic
-            and record.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT
-            and record.properties().get(keys_of.UNIQ_KEY) == key.message_id
-        ):
-            return True
-    return False
+def _is_commit(record: Record, key: TransactionKey) -> bool:
+    return (
+        record.topic == key.topic
+        and record.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT
+        and record.properties().get(keys_of.UNIQ_KEY) == key.message_id
+    )

@@ -8,7 +8,7 @@ and end together. A check replaces them by a new copy. Open transactions are rea
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 from cometmq.broker.transactions.prepared_messages import TransactionKey
@@ -19,7 +19,7 @@ OPEN_MAX = 500_000
 _ENDED_MAX = 20_000
 
 
-class OpenTransactionState(Enum):
+class OpenTransactionState(StrEnum):
     """The state of an open or ended transaction; the values are texts for users.
 
     UNSURE, PREPARED, ASKED, COMMITTING, ROLLING_BACK, COMMITTED, ROLLED_BACK or GIVEN_UP.
@@ -35,7 +35,7 @@ class OpenTransactionState(Enum):
     GIVEN_UP = "discarded after too many checks; resume it first"
 
 
-class TransactionEvent(Enum):
+class TransactionEvent(StrEnum):
     """An event that changes the state of a transaction; the values describe it.
 
     NOT_FOUND or FOUND (in the index), STORED_ANEW, ASK, COMMIT, ROLL_BACK, GIVE_UP, WRITTEN or NOT_WRITTEN.
@@ -209,9 +209,9 @@ class TransactionTable:
 
     # --- finding
 
-    def find(self, offset: int, key: TransactionKey) -> OpenTransaction | None:
-        """Return the transaction with a copy at this half offset or with this key; None if it is not in `open`."""
-        return self._by_offset.get(offset) or self.open.get(key)
+    def find(self, offset: int) -> OpenTransaction | None:
+        """Return the transaction in `open` with a copy at this half offset, or None."""
+        return self._by_offset.get(offset)
 
     def outcome(self, key: TransactionKey) -> OpenTransactionState | None:
         """Return the outcome of a transaction, or the one it gets when its end is written; None if open or unknown."""

@@ -59,7 +59,7 @@ def end_transaction(
 def _end(context: CallContext, wanted: EndTransaction) -> Steps[Message]:
     may = may_of(context.asker, Action.PUB)
     try:
-        yield from context.services.transactions.end(wanted, None, may)
+        yield from context.services.transactions.ends.end(wanted, may)
     except RequestError as error:
         if error.code in _OF_IDS:
             raise ProxyRefusal(pb.INVALID_TRANSACTION_ID, error.remark) from None

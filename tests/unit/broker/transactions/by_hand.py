@@ -10,7 +10,7 @@ from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.transactions.checks import StateChecks
 from cometmq.broker.transactions.ends import TransactionEnds
 from cometmq.broker.transactions.prepared_messages import TransactionKey
-from cometmq.broker.transactions.queues import TransactionQueues
+from cometmq.broker.transactions.queues import TransactionEnd, TransactionQueues
 from cometmq.broker.transactions.table import TransactionTable
 from cometmq.codec.headers.transaction import CheckTransaction, EndTransaction
 from cometmq.codec.record import Record, decode_record
@@ -18,6 +18,7 @@ from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from cometmq.model.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from cometmq.model.topic import TopicConfig
 from cometmq.net.requests import any_topic
+from cometmq.steps.steps import at_once
 from tests.support.hand_broker import HandBroker
 from tests.support.store_puts import HOST_V4
 
@@ -90,6 +91,12 @@ class Life:
 
     def end(self, half: Half, how: int, **more: Any) -> str | None:
         return self.world.run(self.ends.end(half.end(how, **more), any_topic))
+
+    def prepare(self, half: Half, how: int) -> TransactionEnd:
+        """What is to be written for an end that waits for nothing."""
+        end = at_once(self.ends.prepare(half.end(how), any_topic))
+        assert end is not None, "it must wait"
+        return end
 
     def check(self) -> None:
         self.world.run(self.checks.check())

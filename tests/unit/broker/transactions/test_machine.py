@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,10 +18,11 @@ from cometmq.codec.headers.transaction import CheckTransaction
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.record import Record
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import RecordIllegal, RequestError, StoreBusy, StoreError
+from cometmq.model.errors import RecordIllegal, RequestError, StoreError
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from cometmq.net.requests import any_topic
+from cometmq.store.reader import GetResult
 from tests.support.hand_world import Outcome
 from tests.unit.broker.transactions.by_hand import COMMIT, ROLLBACK, Half, Life, begin, key_of
 
@@ -37,15 +39,15 @@ def life():
     return begin()
 
 
-def test_ends_of_one_turn_share_a_write_and_an_op(life):
+def test_ends_that_are_stored_together_share_a_write_and_an_op(life):
     halves = [life.half(number) for number in range(4)]
-    outcomes = [
-        life.world.begin(life.ends.end(half.end(how), any_topic))
+    ends = [
+        life.prepare(half, how)
         for half, how in zip(halves, [COMMIT, ROLLBACK] * 2, strict=True)
     ]
     assert life.paid() == []
-    life.world.settle()
-    assert [each.get() for each in outcomes] == [None] * 4
+    life.world.run(life.ends.store(ends))
+    assert [each.error for each in ends] == [None] * 4
     assert life.paid() == [b"0", b"2"]
     assert life.broker.bodies(OP_HALF_TOPIC) == [b"0,1,2,3,"]
     for record, half in zip(life.broker.records("Paid", 1), halves[::2], strict=True):
@@ -79,29 +81,24 @@ def test_a_half_message_that_is_kept_is_committed_as_one_that_is_read_again(
     assert life.queues._recent._size == 0
 
 
-def test_a_second_end_of_the_same_turn_waits_for_the_first_and_does_nothing(life):
+def test_a_second_end_that_is_stored_with_the_first_is_the_same(life):
     half = life.half(1)
-    first, second = (
-        life.world.begin(life.ends.end(half.end(COMMIT), any_topic)) for _ in range(2)
-    )
-    other = life.world.begin(life.ends.end(half.end(ROLLBACK), any_topic))
+    first, second = life.prepare(half, COMMIT), life.prepare(half, COMMIT)
     with pytest.raises(RequestError, match="another outcome: it was committed"):
-        other.get()
-    assert not first.is_over
-    assert not second.is_over, "its commit is not in the log yet"
-    life.world.settle()
-    assert (first.get(), second.get(), life.paid()) == (None, None, [b"1"])
+        life.prepare(half, ROLLBACK)
+    assert first is second, "its commit is not in the log yet"
+    life.world.run(life.ends.store([first, second]))
+    assert (first.error, life.paid()) == (None, [b"1"])
+    counted = life.broker.counters.events.of("rocketmq_commit_messages_total")
+    assert counted == {("Paid",): 1}
 
 
 def test_an_end_that_cannot_be_written_is_told_to_all_and_leaves_it_open(life):
     halves = [life.half(number) for number in range(2)]
-    outcomes = [life.world.begin(life.ends.end(half.end(COMMIT), any_topic)) for half in halves]
-    outcomes.append(life.world.begin(life.ends.end(halves[0].end(COMMIT), any_topic)))
+    ends = [life.prepare(half, COMMIT) for half in halves]
     life.broker.disk.fail("pwrite", code=errno.ENOSPC)
-    life.world.settle()
-    for outcome in outcomes:
-        with pytest.raises(StoreError):
-            outcome.get()
+    life.world.run(life.ends.store(ends))
+    assert all(isinstance(each.error, StoreError) for each in ends)
     assert [each.state for each in life.table.open.values()] == [
         OpenTransactionState.PREPARED
     ] * 2
@@ -120,9 +117,9 @@ def test_one_that_fits_no_log_file_as_a_message_harms_no_other_of_its_turn(life)
     overhead = life.broker.records(HALF_TOPIC)[0].store_size
     room = life.broker.settings.commitlog_file_size - overhead - 30
     halves = [life.half(0), life.half(1, b"x" * room, REAL_TOPIC=name), life.half(2)]
-    outcomes = [life.world.begin(life.ends.end(half.end(COMMIT), any_topic)) for half in halves]
-    life.world.settle()
-    assert [type(each.error) for each in outcomes] == [type(None), RecordIllegal, type(None)]
+    ends = [life.prepare(half, COMMIT) for half in halves]
+    life.world.run(life.ends.store(ends))
+    assert [type(each.error) for each in ends] == [type(None), RecordIllegal, type(None)]
     assert life.paid() == [b"0", b"2"]
     assert {key.message_id for key in life.table.open} == {key_of(1), key_of(9)}
 
@@ -422,14 +419,20 @@ def test_an_end_behind_a_new_end_of_the_log_never_was_and_can_come_again(life):
     assert life.table.open == {}
 
 
-def test_an_end_that_was_on_its_way_when_the_log_was_truncated_is_told_so(life):
+def test_an_end_that_was_on_its_way_when_the_log_was_truncated_is_told_so(life, monkeypatch):
     half = life.half(1)
     end = life.broker.store.max_offset
     life.half(2)
+    read = life.broker.store.get
+
+    def read_later(*place: Any, **how: Any) -> GetResult:
+        return read(*place, **how)._replace(cold=lambda: read(*place, **how))
+
+    monkeypatch.setattr(life.broker.store, "get", read_later)
     outcome = life.world.begin(life.ends.end(half.end(COMMIT), any_topic))
     truncate(life, end)
     life.world.settle()
-    with pytest.raises(StoreBusy, match="end it again"):
+    with pytest.raises(RequestError, match="end the transaction again"):
         outcome.get()
     assert life.paid() == []
     life.end(half, COMMIT)

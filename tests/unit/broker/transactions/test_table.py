@@ -82,13 +82,13 @@ def test_copies_are_one_transaction_and_end_together():
         5,
         25,
     )
-    assert all(made.find(offset, KEY) is transaction for offset in (0, 1, 5))
+    assert all(made.find(offset) is transaction for offset in (0, 1, 5))
     made.on(transaction, TransactionEvent.COMMIT)
     assert made.positions(6)[0] == 0, "its end is not in the log yet"
     made.feed(copy(6))
     assert transaction.offsets == [0, 1, 5, 6], "a retry that comes now ends with it"
     made.on(transaction, TransactionEvent.WRITTEN)
-    assert made.find(0, KEY) is None
+    assert made.find(0) is None
     assert made.positions(7)[0] == 7
 
 
@@ -101,7 +101,7 @@ def test_an_end_that_was_not_written_leaves_it_open():
     assert not transaction.is_open
     made.on(transaction, TransactionEvent.NOT_WRITTEN)
     assert (transaction.is_open, made.outcome(KEY)) == (True, None)
-    assert made.find(3, KEY) is transaction
+    assert made.find(3) is transaction
 
 
 def test_a_half_whose_op_was_read_is_passed_over():

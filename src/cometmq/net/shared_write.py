@@ -1,0 +1,109 @@
+"""Requests that store messages anew and share a write: ends of transactions, and messages that consumers send back.
+
+Each request is prepared on its own: what it names is read and checked. Those that were read together and need not wait
+for that are stored with one write. A request that must wait, for example for the disk, delays no other: it is stored alone.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import Generic
+
+from cometmq.codec.remoting import Command, RawCommand
+from cometmq.model.rights import EVERYBODY, Asker
+from cometmq.net.answer import Answer, answer_to_error
+from cometmq.net.answering import empty
+from cometmq.net.peer import Peer
+from cometmq.net.requests import Asked, AskedBatchHandler, Read
+from cometmq.steps.prepared import Item, Store, stored_alone
+from cometmq.steps.steps import Steps, at_once
+
+# Reads and checks what a request names. The steps may be stopped at any wait, and have changed nothing by then.
+Prepare = Callable[[RawCommand, Asker], Steps[Item]]
+
+
+class SharedWrite(AskedBatchHandler, Generic[Item]):
+    """The handler of a code whose requests share a write if they were read together."""
+
+    def __init__(
+        self,
+        prepare: Prepare[Item],
+        store: Store[Item],
+        encode: Callable[[Item], Answer] = empty,
+    ) -> None:
+        """`encode` returns the answer to a request that was stored; by default SUCCESS without content."""
+        self._prepare = prepare
+        self._store = store
+        self._encode = encode
+
+    def handle(self, reads: list[Read]) -> None:
+        """Handle requests of a code that no gate checks; see `handle_asked`."""
+        self.handle_asked(
+            [(peer, command, EVERYBODY) for peer, commands in reads for command in commands]
+        )
+
+    def handle_asked(self, asked: list[Asked]) -> None:
+        """Store what these requests ask for; answer each now, or when it is confirmed.
+
+        When the time of the read batch is up, the rest is left to a later one.
+        """
+        if not asked:
+            return
+        dispatcher = asked[0][0].dispatcher
+        began = now = dispatcher.now()
+        requests: list[tuple[Peer, RawCommand]] = []
+        items: list[Item] = []
+        late: list[Asked] = []
+        waiting = iter(asked)
+        for each in waiting:
+            if now >= dispatcher.ends and each is not asked[0]:
+                _put_back([each, *waiting])
+                break
+            peer, command, asker = each
+            try:
+                dispatcher.check_room(peer)
+                item = at_once(self._prepare(command, asker))
+            except Exception as error:  # noqa: BLE001  As net.dispatcher: other requests are not lost.
+                dispatcher.answer(command, peer, began, answer_to_error(error, command[0]))
+            else:
+                if item is None:
+                    late.append(each)
+                else:
+                    requests.append((peer, command))
+                    items.append(item)
+            now = dispatcher.now()
+        if items:
+            ended = partial(self._answer, requests, items, began)
+            dispatcher.run_steps(self._store(items), requests, ended)
+        for peer, command, asker in late:
+            dispatcher.run(partial(self._handle_alone, asker), Command(*command), peer)
+
+    def _handle_alone(self, asker: Asker, command: Command, _peer: Peer) -> Steps[Answer]:
+        item = yield from stored_alone(self._prepare(command, asker), self._store)
+        return self._encode(item)
+
+    def _answer(
+        self,
+        requests: Sequence[tuple[Peer, RawCommand]],
+        items: Sequence[Item],
+        began: float,
+        _result: None,
+        error: BaseException | None,
+    ) -> None:
+        """Answer requests that were stored together; `error` is why they are not confirmed."""
+        for (peer, command), item in zip(requests, items, strict=True):
+            failure = item.error or error
+            if failure is None:
+                answer = self._encode(item)
+            else:
+                answer = answer_to_error(failure, command[0])
+            peer.dispatcher.answer(command, peer, began, answer)
+
+    def written(self) -> None:
+        """Do nothing: consumers and the flusher were told with the write."""
+
+
+def _put_back(asked: Sequence[Asked]) -> None:
+    for peer, some in groupby(asked, itemgetter(0)):
+        peer.put_back([command for _, command, _ in some])
