@@ -16,7 +16,7 @@ ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheels workflows audit fmt sync lint types arch tidy static test plain check docs sim sim-planted long e2e attacks crash interop golden spark classes cluster dashboard operate pictures demo bench ab fuzz ci clean
+.PHONY: help setup build wheels workflows audit fmt sync lint types arch tidy static test plain check docs sim sim-planted long e2e attacks crash faults interop golden spark classes cluster dashboard operate pictures demo bench ab fuzz ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -116,6 +116,10 @@ attacks: setup ## one bad peer, and a good client beside it that must not notice
 
 crash: setup ## kill -9, and what was acknowledged must be there
 	$(PYTEST) $(THREE) tests/crash $(ARGS)
+
+ROUNDS ?= 8
+faults: setup ## faults of processes, disks and networks under a group that elects its leader: ROUNDS=8 SEED=1; as root
+	ROUNDS=$(ROUNDS) SEED=$(SEED) $(PYTEST) tests/faults -s $(ARGS)
 
 interop: setup ## official Java clients and servers (needs a JDK 17 and Maven)
 	$(PYTEST) $(THREE) tests/interop $(ARGS)

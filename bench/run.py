@@ -1,6 +1,6 @@
 """Measures Java, CometMQ and the floor in turn, three rounds in one session, and writes the tables.
 
-Usage: python -m bench.run [--section broker|alone|columns|crowd|store|recovery|ha|spark|spark-store|clients|cores|timed|operate|secure|face|unseen] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
+Usage: python -m bench.run [--section broker|alone|columns|crowd|store|recovery|ha|failover|spark|spark-store|clients|cores|timed|operate|secure|face|unseen] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
                            [--results FOLDER] [--dry]
 
 Machines are noisy, so only ratios within one round mean something; the table shows their medians. Run
@@ -23,6 +23,7 @@ from bench import table
 from bench.clients import client_rounds
 from bench.cores_work import do_cores
 from bench.crowd_work import do_crowd
+from bench.failover_work import do_failover
 from bench.ha_work import COPIED_BYTES, do_ha
 from bench.instructions import count_columns, require_callgrind
 from bench.operate_work import do_operate
@@ -75,6 +76,7 @@ def main() -> int:
     parser.add_argument(
         "--copied", type=int, default=COPIED_BYTES, help="that a slave catches up"
     )
+    parser.add_argument("--faults", type=int, default=20, help="of each kind, by failover")
     parser.add_argument("--systems", default=",".join((JAVA, COMETMQ, FLOOR)))
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--dry", action="store_true", help="do not touch bench/README.md")
@@ -161,6 +163,10 @@ def do_section(
         return do_recovery(name, folder)
     if section == "ha":
         return do_ha(name, folder, seconds=given.seconds, copied=given.copied)
+    if section == "failover":
+        return do_failover(
+            name, folder, seconds=given.seconds, faults=given.faults, copied=given.copied
+        )
     counted: dict[str, Any] = {}
     if section == "columns" and name == COMETMQ:
         counted = count_columns(folder / "counted")

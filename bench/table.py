@@ -299,6 +299,28 @@ TIMED_LINES = [
 ]  # fmt: skip
 
 
+FAILOVER_LINES = [
+    *(
+        line
+        for title, row, most in (
+            ("`kill -9` of the leader, to the first acknowledgement of another one", "kill -9", 1.0),
+            ("the leader hangs (SIGSTOP)", "SIGSTOP", 3.0),
+            ("the leader's cable is pulled", "cut", 3.0),
+        )
+        for line in (
+            Line(f"{title}: p50", row, "p50_s", None, against=None, at_least=False, unit=" s"),
+            Line("the same: p95", row, "p95_s", most, against=None, at_least=False, unit=" s"),
+            Line("the same: p95, against Java's", row, "p95_s", 0.5, at_least=False, unit=" s"),
+        )
+    ),
+    Line("ASYNC_FLUSH, 128 B, 4 connections, window 256: throughput", "ASYNC_FLUSH", "per_second", 2.0),
+    Line("SYNC_FLUSH: the same", "SYNC_FLUSH", "per_second", 2.0),
+    Line("anonymous memory of the largest member after 1 million messages", "memory", "bytes", 120.0, against=None, at_least=False, unit=" MB", scale=1e-6),
+    Line("a member 1 GB behind: what it copies while sends go on", "catch up", "bytes_per_second", 60.0, against=None, unit=" MB/s", scale=1e-6),
+    Line("the same: what it leaves of the sends", "catch up", "kept", 0.7, against=None, unit="x"),
+]  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A table of README.md: its lines, and where the results of its last run are."""
@@ -326,6 +348,7 @@ SECTIONS = {
         Section("store", STORE_LINES),
         Section("recovery", RECOVERY_LINES),
         Section("ha", HA_LINES, (JAVA, COMETMQ)),
+        Section("failover", FAILOVER_LINES, (JAVA, COMETMQ)),
         Section("spark", SPARK_LINES, (KAFKA, COMETMQ)),
         Section("spark-store", SPARK_STORE_LINES, (KAFKA, COMETMQ)),
         Section("clients", CLIENT_LINES, (JAVA, KAFKA, REDIS, COMETMQ)),

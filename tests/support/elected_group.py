@@ -1,13 +1,14 @@
 """Three real brokers that elect their leader, and a nameserver."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.support import processes
 from tests.support.members import send_to
 from tests.support.processes import LOOPBACK, Program, free_port, wait_until
 
+IDS = ("n0", "n1", "n2")
 TOPIC = "orders"
 PROBES = "probes"  # Topic of the sends that look for the leader.
 OK, SEND_MESSAGE, NOT_LEADING = 0, 10, 14
@@ -23,11 +24,19 @@ class ElectedBrokers:
         pages: ports of their metrics.
     """
 
-    def __init__(self, folder: Path, names: str, **settings: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        names: str,
+        *,
+        hosts: Mapping[str, str] | None = None,
+        **settings: object,
+    ) -> None:
+        """Describe them; `hosts` has the IP of each member's machine, None: they listen on loopback."""
         self.folder = folder
         self.names = names
-        ids = ("n0", "n1", "n2")
-        peers = ";".join(f"{each}-{LOOPBACK}:{free_port()}" for each in ids)
+        self._hosts = hosts or dict.fromkeys(IDS, LOOPBACK)
+        peers = ";".join(f"{each}-{host}:{free_port()}" for each, host in self._hosts.items())
         self.settings = {
             "enableDLegerCommitLog": "true",
             "dLegerGroup": "broker-a",
@@ -35,12 +44,16 @@ class ElectedBrokers:
             "brokerId": None,
             **settings,
         }
-        self.pages = {each: free_port() for each in ids}
-        self.members = {each: self.member(folder / each, each) for each in ids}
+        self.pages = {each: free_port() for each in IDS}
+        self.members = {each: self.member(folder / each, each) for each in IDS}
 
     def member(self, folder: Path, own: str) -> Program:
-        own_settings = {"dLegerSelfId": own, "metricsPromExporterPort": self.pages[own]}
-        return processes.broker(folder, self.names, settings={**self.settings, **own_settings})
+        host = self._hosts[own]
+        place = {"bindAddress": host, "brokerIP1": host, "dLegerSelfId": own}
+        port = {"metricsPromExporterPort": self.pages[own]}
+        return processes.broker(
+            folder, self.names, settings={**self.settings, **place, **port}, host=host
+        )
 
     def leader(self) -> str | None:
         """The member that takes messages; None if none does."""

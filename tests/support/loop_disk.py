@@ -10,6 +10,7 @@ import os
 import struct
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -82,6 +83,25 @@ class LoopDisk:
             _run_patiently("umount", *(("--lazy",) if error else ()), str(self.root))
         finally:
             _run("losetup", "--detach", self._device)
+
+
+@contextlib.contextmanager
+def full(root: Path) -> Iterator[None]:
+    """A file takes all room of a file system."""
+    filler = root / "filler"
+    with filler.open("wb") as file:
+        size = os.statvfs(root).f_bavail * os.statvfs(root).f_frsize
+        while size >= 4_096:
+            try:
+                os.posix_fallocate(file.fileno(), file.tell(), size)
+            except OSError:
+                size //= 2
+            else:
+                file.seek(0, os.SEEK_END)
+    try:
+        yield
+    finally:
+        filler.unlink()
 
 
 def _run_patiently(*command: str) -> str:

@@ -4,6 +4,9 @@ with OtherMachine() as other:
     other.here      # the address of this machine, as the other one knows it
     other.there     # the address of the other one
     other.call(lambda: socket.create_connection((other.here, port)))
+
+Several of them reach each other after `reach_others` of each; then this machine is the router between them, and `drop` and
+`unplug` cut them off.
 """
 
 import ctypes
@@ -12,7 +15,8 @@ import random
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -59,6 +63,23 @@ class OtherMachine:
         _ip(f"-n {self._name} link set cable up")
         _ip(f"-n {self._name} link set lo up")
 
+    def reach_others(self) -> None:
+        """Pass packets on between this namespace and others for which the same was called."""
+        Path(f"/proc/sys/net/ipv4/conf/{self._cable}/forwarding").write_text("1")
+        self._add_route()
+
+    def _add_route(self) -> None:
+        _ip(f"-n {self._name} route add default via {self.here}")
+
+    def unplug(self) -> None:
+        """Pull the cable: it is cut off from this machine and from the others."""
+        _ip(f"-n {self._name} link set cable down")
+
+    def plug_in_again(self) -> None:
+        """Undo `unplug`, after `reach_others`."""
+        _ip(f"-n {self._name} link set cable up")
+        self._add_route()
+
     def __exit__(self, *_: object) -> None:
         self._remove()
 
@@ -87,6 +108,17 @@ class OtherMachine:
         if failed:
             raise failed[0]
         return done[0]
+
+
+@contextmanager
+def dropped(paths: Iterable[tuple[OtherMachine, OtherMachine]]) -> Iterator[None]:
+    """Lose all packets from the first to the second machine of each path, without a word to the sender."""
+    with ExitStack() as undo:
+        for sender, receiver in paths:
+            path = f"from {sender.there} to {receiver.there} blackhole"
+            _ip(f"rule add {path}")
+            undo.callback(_ip, f"rule del {path}")
+        yield
 
 
 def _enter(name: str) -> None:

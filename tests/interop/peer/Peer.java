@@ -2,6 +2,7 @@ import com.alibaba.fastjson.JSON;
 import com.alibaba.fastjson.JSONObject;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.HashMap;
@@ -9,6 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
@@ -27,13 +29,20 @@ import org.apache.rocketmq.common.message.MessageExt;
  *   Peer read NAMESERVER TOPIC COUNT SECONDS   from the first offset on; a line of JSON for each message
  *   Peer members NAMESERVER KIND:TOPIC:GROUP…  a member of each group, KIND push, ordered or pop, until a line of
  *                                              standard input says "leave KIND"; the messages name their KIND as member
+ *   Peer stream NAMESERVER TOPIC…              a producer for each topic, whose messages have numbers, until standard input
+ *                                              ends; for each its topic and body, and broker, queueId and queueOffset, or error
+ *
+ * The property peer.poll is the pollNameServerInterval of members and streams, ms.
  *
  * A message: {"body": base64, "tags": text, "keys": text, "properties": {…}}; read adds queueId, queueOffset, msgId.
  */
 public class Peer {
+    static final int POLL_MS = Integer.getInteger("peer.poll", 30_000);
+
     public static void main(String[] arguments) throws Exception {
         if (arguments[0].equals("send")) send(arguments[1], arguments[2]);
         else if (arguments[0].equals("members")) members(arguments);
+        else if (arguments[0].equals("stream")) stream(arguments);
         else read(arguments[1], arguments[2], Integer.parseInt(arguments[3]), Long.parseLong(arguments[4]));
         System.exit(0);
     }
@@ -86,6 +95,7 @@ public class Peer {
             String[] parts = member.split(":");
             DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(parts[2]);
             consumer.setInstanceName(parts[0]);
+            consumer.setPollNameServerInterval(POLL_MS);
             consumer.setNamesrvAddr(arguments[1]);
             consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
             if (parts[0].equals("pop")) {
@@ -113,6 +123,42 @@ public class Peer {
             System.out.println("PEER {\"member\": \"left\"}");
         }
         for (DefaultMQPushConsumer consumer : members.values()) consumer.shutdown();
+    }
+
+    static void stream(String[] arguments) throws Exception {
+        AtomicBoolean isOver = new AtomicBoolean();
+        List<Thread> threads = new ArrayList<>();
+        for (String topic : Arrays.asList(arguments).subList(2, arguments.length)) {
+            DefaultMQProducer producer = new DefaultMQProducer("peer_stream_" + topic);
+            producer.setInstanceName(topic);
+            producer.setNamesrvAddr(arguments[1]);
+            producer.setPollNameServerInterval(POLL_MS);
+            producer.start();
+            Thread thread = new Thread(() -> {
+                for (int number = 0; !isOver.get(); number++) {
+                    JSONObject said = new JSONObject();
+                    said.put("topic", topic);
+                    String body = ProcessHandle.current().pid() + "-" + number;
+                    said.put("body", body);
+                    try {
+                        SendResult result = producer.send(new Message(topic, body.getBytes()));
+                        said.put("queueId", result.getMessageQueue().getQueueId());
+                        said.put("broker", result.getMessageQueue().getBrokerName());
+                        said.put("queueOffset", result.getQueueOffset());
+                        Thread.sleep(10);
+                    } catch (Exception error) {
+                        said.put("error", error.toString());
+                    }
+                    synchronized (System.out) { System.out.println("PEER " + said); System.out.flush(); }
+                }
+                producer.shutdown();
+            });
+            thread.start();
+            threads.add(thread);
+        }
+        while (System.in.read() >= 0) { }
+        isOver.set(true);
+        for (Thread thread : threads) thread.join();
     }
 
     static void tell(String member, List<MessageExt> messages) {

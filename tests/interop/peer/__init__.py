@@ -5,6 +5,7 @@ import fcntl
 import json
 import subprocess
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,19 +83,14 @@ def run(
     ]
 
 
-class Members:
-    """Java members of groups, one of each kind ("push", "ordered", "pop"), in one process.
-
-    Attributes:
-        told: what each was given, by kind.
-    """
+class Piped:
+    """Peer.java at the end of a pipe; it is killed in the end."""
 
     def __init__(
-        self, nameserver: str, groups: Mapping[str, tuple[str, str]], *, version: str = VERSION
+        self, arguments: Iterable[str], *, version: str = VERSION, poll_ms: int = 30_000
     ) -> None:
-        """Begin nothing yet; `groups` has topic and group of each kind, `version` is the client's."""
+        """Begin nothing yet; `version` is the client's, `poll_ms` its pollNameServerInterval."""
         folder = compiled(version)
-        members = [f"{kind}:{topic}:{group}" for kind, (topic, group) in groups.items()]
         # Times of a test: a group is shared out, and its locks are renewed, each second.
         waits = [
             f"-Drocketmq.client.rebalance.{each}=1000"
@@ -103,14 +99,11 @@ class Members:
         self._command = [
             java(),
             *("-Xmx256m", *QUICK_START, "-XX:-UsePerfData", *OPENS, *waits),
-            f"-Duser.home={folder}",
-            *("-cp", f"{folder}:{jars(version)}/*", "Peer", "members", nameserver, *members),
+            *(f"-Dpeer.poll={poll_ms}", f"-Duser.home={folder}"),
+            *("-cp", f"{folder}:{jars(version)}/*", "Peer", *arguments),
         ]
-        self.told: dict[str, list[Told]] = {kind: [] for kind in groups}
         self._program: subprocess.Popen[str] | None = None
         self._reader = threading.Thread(target=self._read, daemon=True)
-        self._started = threading.Event()
-        self._left = threading.Event()
 
     def __enter__(self) -> Self:
         self._program = subprocess.Popen(
@@ -123,24 +116,76 @@ class Members:
         self._reader.start()
         return self
 
+    def _read(self) -> None:
+        assert self._program is not None
+        assert self._program.stdout is not None
+        for line in self._program.stdout:
+            if line.startswith(MARK):
+                self.hear(json.loads(line.removeprefix(MARK)))
+
+    def hear(self, said: dict[str, Any]) -> None:
+        """Take a line that it wrote, in a thread of its own."""
+        raise NotImplementedError
+
+    def __exit__(self, *_: object) -> None:
+        assert self._program is not None
+        self._program.kill()
+        self._program.wait()
+        self._reader.join()
+
+
+class Stream(Piped):
+    """A Java producer for each topic, which sends numbered messages one after the other.
+
+    Attributes:
+        told: what it was answered for each, by topic, in order: body, and error, or broker, queueId and queueOffset.
+    """
+
+    def __init__(self, nameserver: str, topics: Iterable[str], **more: Any) -> None:
+        """Begin nothing yet."""
+        self.told: dict[str, list[dict[str, Any]]] = {topic: [] for topic in topics}
+        super().__init__(["stream", nameserver, *self.told], **more)
+
+    def hear(self, said: dict[str, Any]) -> None:
+        self.told[said["topic"]].append({**said, "at": time.monotonic()})
+
+    def end(self) -> None:
+        """Let it end in order, and wait until it has told everything."""
+        assert self._program is not None
+        assert self._program.stdin is not None
+        self._program.stdin.close()
+        assert self._program.wait(SECONDS_MAX) == 0
+        self._reader.join()
+
+
+class Members(Piped):
+    """Java members of groups, one of each kind ("push", "ordered", "pop"), in one process.
+
+    Attributes:
+        told: what each was given, by kind.
+    """
+
+    def __init__(
+        self, nameserver: str, groups: Mapping[str, tuple[str, str]], **more: Any
+    ) -> None:
+        """Begin nothing yet; `groups` has topic and group of each kind."""
+        members = [f"{kind}:{topic}:{group}" for kind, (topic, group) in groups.items()]
+        super().__init__(["members", nameserver, *members], **more)
+        self.told: dict[str, list[Told]] = {kind: [] for kind in groups}
+        self._started = threading.Event()
+        self._left = threading.Event()
+
     def wait_started(self) -> None:
         """Wait until all have joined their groups; several programs start beside each other."""
         if not self._started.wait(SECONDS_MAX):
             raise TimeoutError("the Java members did not start")
 
-    def _read(self) -> None:
-        assert self._program is not None
-        assert self._program.stdout is not None
-        for line in self._program.stdout:
-            if not line.startswith(MARK):
-                continue
-            said = json.loads(line.removeprefix(MARK))
-            if said["member"] == "all":
-                self._started.set()
-                continue
-            if said["member"] == "left":
-                self._left.set()
-                continue
+    def hear(self, said: dict[str, Any]) -> None:
+        if said["member"] == "all":
+            self._started.set()
+        elif said["member"] == "left":
+            self._left.set()
+        else:
             body = base64.b64decode(said["body"])
             told = Told(body, queue_id=said["queueId"], queue_offset=said["queueOffset"])
             self.told[said["member"]].append(told)
@@ -154,11 +199,6 @@ class Members:
         self._program.stdin.flush()
         if not self._left.wait(SECONDS_MAX):
             raise TimeoutError(f"the Java member of {kind} did not leave")
-
-    def __exit__(self, *_: object) -> None:
-        assert self._program is not None
-        self._program.kill()
-        self._program.communicate()
 
 
 def compiled(version: str = VERSION) -> Path:

@@ -184,6 +184,11 @@ class RaftMember:
         """Return the number of bytes of this leader's log that another member has not acknowledged."""
         return self.log.end - self._followers[other].stable
 
+    def hears(self, other: str, now: int) -> bool:
+        """Return whether another member has answered a beat that this leader sent within the last `election_ms`."""
+        answered = self._followers[other].echoed_stamp
+        return answered is not None and now < answered + self._timing.election_ms
+
     def wake_at(self) -> int:
         """Return the time (ms) at which `tick` must be called next."""
         return self._beat_at if self.role is RaftRole.LEADER else self._elect_at

@@ -32,14 +32,16 @@ from cometmq.replication.group.timing import GroupTiming
 from cometmq.replication.group.wire import Content, encode_message
 from cometmq.steps.runner import StepsRun, World
 from cometmq.steps.steps import Done, Steps, called_back, elsewhere
+from cometmq.store.disk import NO_ROOM
 from cometmq.store.message_store import MessageStore
+from cometmq.store.running_flags import RunningFlag
 
 _log = logging.getLogger(__name__)
 
 # Parts are read and checked on the loop.
 TIMING = GroupTiming(part_size=256 << 10, window_size=4 << 20)
 _RETRY_SECONDS = 0.1
-# How long this member must have served before it hands the lead to the preferred leader, and how long that may take.
+# How long this member must have served before it hands the lead to a better leader, and how long that may take.
 _PREFER_MS = 10_000
 _HAND_OVER_MS = 1_000
 _PREFER_LAG_MAX = 1 << 20
@@ -165,6 +167,7 @@ class RunningMember:
         self._cancel_tick: Callable[[], object] | None = None
         self._tick_at = 0
         self._seen = (-1, -1)
+        self._trouble = ""  # The latest error that was only for now.
 
     # --- life
 
@@ -325,7 +328,7 @@ class RunningMember:
         if ready.hard is not None:
             self.elections += ready.hard.term > self._state.hard.term
             self._state = replace(self._state, hard=ready.hard)
-            yield from elsewhere(partial(self._files.save, self._state))
+            yield from self._save(partial(self._files.save, self._state))
         if ready.restart_at is not None and not self._side.is_empty:
             raise StoreError(
                 f"the leader's log begins at physical offset {ready.restart_at}, but this one ends before it, at "
@@ -335,13 +338,23 @@ class RunningMember:
             yield from self._truncate(ready.truncate_to)
         if ready.has_new_rows:
             rows = self.member.log.terms.rows
-            yield from elsewhere(partial(self._files.save_terms, rows))
+            yield from self._save(partial(self._files.save_terms, rows))
         for write in ready.writes:
             yield from self._write(write)
         if ready.record is not None:
             yield from self._append_record(*ready.record)
         for to, message in ready.messages:
             self._send(to, message)
+
+    def _save(self, save: Callable[[], None]) -> Steps[None]:
+        """Write a file in a thread; retry while the disk is full."""
+        while True:
+            try:
+                return (yield from elsewhere(save))
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                yield from self._retry_after(error, "the state of this member cannot be saved")
 
     def _truncate(self, end: int) -> Steps[None]:
         _log.warning(
@@ -354,6 +367,8 @@ class RunningMember:
                     yield from elsewhere(step)
             except StoreBusy:
                 yield from self._pause()
+            except StoreError as error:
+                yield from self._retry_after(error, "the log cannot be cut")
             else:
                 return
 
@@ -364,19 +379,11 @@ class RunningMember:
 
     def _append(self, offset: int, content: memoryview) -> Steps[None]:
         """Append bytes to the log, dispatch and flush them; retry while the store refuses them only for now."""
-        trouble = ""
         while content:
             try:
                 end = self._bytes.append(offset, content)
-            except RecordIllegal:
-                raise
             except StoreError as error:
-                if self._store.needs_restart or self._is_closed:
-                    raise
-                if str(error) != trouble:
-                    _log.warning("the leader's records cannot be stored now: %s", error)
-                trouble = str(error)
-                yield from self._pause()
+                yield from self._retry_after(error, "the leader's records cannot be stored")
                 continue
             content, offset = content[end - offset :], end
             self._store.dispatch_pending()
@@ -400,6 +407,16 @@ class RunningMember:
             except StoreError:
                 return  # These files have just been deleted; the next part takes that into account.
         self._senders[to](encode_message(message, content))
+
+    def _retry_after(self, error: StoreError | OSError, what: str) -> Steps[None]:
+        """Log an error that may pass, as that of a full disk, and wait; raise it if it cannot pass or this member stops."""
+        is_final = isinstance(error, RecordIllegal) or self._store.needs_restart
+        if is_final or self._is_closed:
+            raise error
+        if str(error) != self._trouble:
+            _log.warning("%s now: %s; this is retried", what, error)
+        self._trouble = str(error)
+        yield from self._pause()
 
     def _pause(self) -> Steps[None]:
         def begin(done: Done) -> None:
@@ -427,32 +444,49 @@ class RunningMember:
     def _ticked(self, member: RaftMember, now: int) -> None:
         if self._store.needs_restart:
             raise StoreError(f"the store accepts nothing: {self._store.refusal}")
-        self._prefer(member, now)
+        self._hand_over_if_better(member, now)
         member.tick(now)
 
-    def _prefer(self, member: RaftMember, now: int) -> None:
-        """Hand the lead to the preferred leader after serving for 10 s, if it lacks at most 1 MiB of the log.
+    def _hand_over_if_better(self, member: RaftMember, now: int) -> None:
+        """Hand the lead over to a better leader, if there is one, after serving for 10 s.
 
         If that member does not lead after 1 s, keep the lead.
         """
-        to = self.place.preferred
         if self._handing_over_since is not None:
             if now - self._handing_over_since > _HAND_OVER_MS:
                 self._handing_over_since, self._led_since = None, now
                 member.stay()
                 self._side.end_copying()
             return
-        if (
-            not self.is_serving
-            or to in ("", self.place.own)
-            or now - self._led_since < _PREFER_MS
-        ):
+        if not self.is_serving or now - self._led_since < _PREFER_MS:
             return
-        if member.lag_of(to) <= _PREFER_LAG_MAX:
-            _log.info("member %s, the preferred leader, is asked to lead", to)
+        to = self._better_leader(member, now)
+        if to is not None:
             self._handing_over_since = now
             self._side.begin_copying()
             member.hand_over(to, now)
+
+    def _better_leader(self, member: RaftMember, now: int) -> str | None:
+        """Return the preferred leader or, while the disk of this leader is full, the follower with the most of the log.
+
+        Only followers that answer and lack at most 1 MiB of the log count; None if there is none.
+        """
+        able = [
+            each
+            for each in self.place.voters
+            if each != self.place.own
+            and member.hears(each, now)
+            and member.lag_of(each) <= _PREFER_LAG_MAX
+        ]
+        if self._store.flags.has(RunningFlag.DISK_FULL):
+            to = min(able, key=member.lag_of, default=None)
+            if to is not None:
+                _log.warning("the disk is full: member %s is asked to lead", to)
+            return to
+        if self.place.preferred in able:
+            _log.info("member %s, the preferred leader, is asked to lead", self.place.preferred)
+            return self.place.preferred
+        return None
 
 
 def _nothing(_member: RaftMember, _now: int) -> None:

@@ -1,0 +1,1 @@
+"""Real faults under a group of three brokers that elects its leader, with our clients at work."""
