@@ -1,7 +1,7 @@
 """The official Java clients, and a Java broker, at a group of ours that elects its leader: three failovers.
 
-docs/operate/elected-group.md says what the clients see: with another broker no send fails; without one, sends fail until the
-next poll of routes.
+docs/operate/elected-group.md says what the clients see: with another broker no send fails, but for the one that a client of 4.9
+has in flight when the connection closes; without one, sends fail until the next poll of routes.
 """
 
 import itertools
@@ -28,8 +28,9 @@ VERSIONS = ("5.3.3", "4.9.7")
 TOPICS = ALONE, BOTH = "alone", "both"  # Of the group only, and of another broker, too.
 QUEUES = 4
 POLL_MS = 5_000
-# A poll, an election, and the timeout of a send that began before it; on a busy machine.
-ERRORS_SECONDS_MAX = POLL_MS / 1000 + 10
+TIMEOUT_SECONDS = 10  # Of sends (Peer.java).
+# A poll, the timeout of a send that began before it, and an election on a busy machine.
+ERRORS_SECONDS_MAX = POLL_MS / 1000 + TIMEOUT_SECONDS + 5
 ENDINGS = (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL)
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(480)]
@@ -68,6 +69,15 @@ def group_of(version: str, topic: str) -> str:
 
 def acknowledged(stream: peer.Stream, topic: str) -> list[dict[str, Any]]:
     return [each for each in list(stream.told[topic]) if "error" not in each]
+
+
+def waits_for_errors(told: list[dict[str, Any]]) -> list[float]:
+    """Return how long each failed send took, s; the first send of all does not count."""
+    return [
+        each["at"] - before["at"]
+        for before, each in itertools.pairwise(told)
+        if "error" in each
+    ]
 
 
 def longest_error_period(told: list[dict[str, Any]]) -> float:
@@ -132,8 +142,9 @@ def test_java_clients_go_through_three_failovers_and_a_java_broker_has_everythin
             stream.end()
         places = {topic: stored_places(group, beside, topic) for topic in TOPICS}
         for version, stream, consumer in zip(VERSIONS, streams, consumers, strict=True):
-            errors = [each for each in stream.told[BOTH] if "error" in each]
-            assert not errors, errors[:3]
+            waits = waits_for_errors(stream.told[BOTH])
+            assert len(waits) <= (len(ENDINGS) if version.startswith("4.") else 0)
+            assert all(seconds > TIMEOUT_SECONDS - 1 for seconds in waits), waits
             period = longest_error_period(stream.told[ALONE])
             print(f"{version}: sends to the group alone failed for {period:.1f} s at most")
             assert 0 < period < ERRORS_SECONDS_MAX

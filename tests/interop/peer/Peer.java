@@ -133,6 +133,7 @@ public class Peer {
             producer.setInstanceName(topic);
             producer.setNamesrvAddr(arguments[1]);
             producer.setPollNameServerInterval(POLL_MS);
+            producer.setSendMsgTimeout(10_000);
             producer.start();
             Thread thread = new Thread(() -> {
                 for (int number = 0; !isOver.get(); number++) {

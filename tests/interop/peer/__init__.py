@@ -130,8 +130,9 @@ class Piped:
     def __exit__(self, *_: object) -> None:
         assert self._program is not None
         self._program.kill()
-        self._program.wait()
         self._reader.join()
+        with self._program:  # This closes its pipes.
+            pass
 
 
 class Stream(Piped):
