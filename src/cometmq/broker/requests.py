@@ -6,7 +6,7 @@ ask for the state of this broker. Resources and actions mostly follow RocketMQ's
 @RocketMQAction, with a rule for each code that has none there.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 from cometmq.broker import request_bodies as in_body
@@ -14,12 +14,10 @@ from cometmq.model.codes import RequestCode, request_name
 from cometmq.model.rights import Action, Right
 from cometmq.net.peer import Peer
 from cometmq.net.requests import (
-    Answers,
     Finder,
     Gate,
     OwnMachineGate,
     RequestRule,
-    RequestTable,
     all_topics,
     cluster,
     group,
@@ -240,11 +238,6 @@ def own_machine_gate(is_slave: Callable[[str], bool]) -> Gate:
         return rule.code in OF_SLAVES and is_slave(peer.ip)
 
     return OwnMachineGate(_refusal, may)
-
-
-def request_table(answers: Iterable[Answers], gate: Gate | None = None) -> RequestTable:
-    """Return the table of a broker's requests; without a gate, other machines may not send administrative ones."""
-    return RequestTable(RULES, answers, gate or OwnMachineGate(_refusal))
 
 
 def _refusal(rule: RequestRule, _peer: Peer) -> str:

@@ -43,7 +43,7 @@ from cometmq.broker.replication.requests import (
     role_answers,
     slave_answers,
 )
-from cometmq.broker.requests import own_machine_gate, request_table
+from cometmq.broker.requests import RULES, own_machine_gate
 from cometmq.broker.send.sends import Sends
 from cometmq.broker.tables.master_table import MasterTable
 from cometmq.broker.tables.positions import GroupPositions
@@ -302,7 +302,7 @@ class RunningRole:
 
     def _make_table(self, answers: Iterable[Answers]) -> RequestTable:
         guard = self.ground.parts.guard
-        return request_table(answers, guard.gate or own_machine_gate(self.replicas.knows))
+        return RequestTable(RULES, answers, guard.gate or own_machine_gate(self.replicas.knows))
 
     def _ha_address(self) -> str:
         """Return the address from which slaves copy the log; empty if none."""
