@@ -74,14 +74,18 @@ class BrokerChecks:
                 f"consumers got two messages of offset {offset} of queue {queue}"
             )
 
-    def commit_seen(self, queue: int, offset: int, term: int) -> None:
-        """Note the committed offset of a queue that the leader of a term told: what it told for some seconds is kept."""
+    def commit_seen(self, queue: int, offset: int, term: int | None) -> None:
+        """Note the committed offset of a queue that a broker told: what a leader told for some seconds is kept.
+
+        `term` is that of the leader; None if there was none, so that maybe another broker told it.
+        """
         kept = self._kept_commits[queue]
         if offset < kept:
             self.failures.append(f"queue {queue} had {kept} committed, and has {offset}")
-        told = self._commits[queue, term]
-        told.append(offset)
-        self._kept_commits[queue] = max(kept, *told[:-KEPT_LOOKS], 0)
+        if term is not None:
+            told = self._commits[queue, term]
+            told.append(offset)
+            self._kept_commits[queue] = max(kept, *told[:-KEPT_LOOKS], 0)
 
     def holds_all(self, found: dict[tuple[int, int], bytes]) -> None:
         """Check that everything acknowledged is at its place in the queues, and that consumers got all of it."""

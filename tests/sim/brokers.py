@@ -254,12 +254,12 @@ class BrokerGroup:
                 topic = (await reader.queues([TOPIC]))[TOPIC]
             except CometError:
                 continue
-            term = self._leading_term()
-            if isinstance(topic, CometError) or term is None:
+            if isinstance(topic, CometError):
                 continue
+            term = self._leading_term()
             offsets = await reader.committed_offsets(topic.readable)
             if term != self._leading_term():
-                continue  # Who was suspended meanwhile does not know that it is no leader any more.
+                term = None  # Who was suspended meanwhile may not know that it leads no more.
             for queue, offset in offsets.items():
                 if isinstance(offset, int):
                     self.checks.commit_seen(queue.queue_id, offset, term)

@@ -9,7 +9,7 @@ from tests.sim.planted import FOUND_BY, PLANTED, planted
 from tests.sim.scenes import SCENES
 
 
-@pytest.mark.parametrize("seed", range(1, 41))
+@pytest.mark.parametrize("seed", range(1, 101))
 def test_a_storm_loses_nothing(seed):
     group = SCENES["storm"](seed)
     assert group.checks.leaders

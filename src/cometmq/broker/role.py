@@ -561,7 +561,7 @@ class SlaveRole(RunningRole):
 
     @property
     def _knows_offsets(self) -> bool:
-        """Whether this slave may tell which offsets consumers have committed, as far as it has copied them."""
+        """True if this slave may tell which offsets consumers have committed, as far as it has copied them."""
         return True
 
     @property

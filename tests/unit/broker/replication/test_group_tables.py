@@ -118,7 +118,9 @@ async def follower(tmp_path):
 async def test_a_member_has_what_the_leader_changed(leader, follower):
     await leader.lead()
     await leader.second()
+    assert not follower.reader.has_read
     await follower.follow(leader)
+    assert follower.reader.has_read
     parts = leader.parts
     await parts.topics.put(TopicConfig("orders", 4, 4, attributes={"message.type": "FIFO"}))
     await parts.groups.put(GroupConfig("billing", retry_max_times=3))

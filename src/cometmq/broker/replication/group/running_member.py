@@ -124,6 +124,8 @@ class RunningMember:
         on_change: Called when it starts or stops serving, follows another leader, fails, or `is_readable` changes.
     """
 
+    _handing_over_since: int | None = None
+
     def __init__(
         self,
         store: MessageStore,
@@ -163,7 +165,6 @@ class RunningMember:
         self._known = (False, "", False)
         self.is_readable = log.commit >= store.positions.dispatched
         self._led_since = 0
-        self._handing_over_since: int | None = None
         self._cancel_tick: Callable[[], object] | None = None
         self._tick_at = 0
         self._seen = (-1, -1)
