@@ -3,6 +3,7 @@
 import pytest
 
 from cometmq.replication.group.member import RaftRole
+from cometmq.replication.group.messages import Membership
 from tests.sim.group import Group
 from tests.sim.host import Host
 from tests.sim.planted import FOUND_BY, PLANTED, planted
@@ -88,3 +89,25 @@ def test_a_member_that_was_removed_does_not_disturb_the_group():
     assert leader.member.role is RaftRole.LEADER
     assert len(group.checks.leaders) == 1
     assert leader.member.log.membership.voters == kept
+
+
+def test_a_leader_that_removed_itself_can_be_elected_while_the_others_need_its_log():
+    """Found by the storm of seed 179: nobody else has the change, and one of the others is unsure."""
+    group = Group(1, is_sync_flush=True)
+    group.run(3_000)
+    leader = group.leader
+    assert leader is not None
+    unsure, other = (host for host in group.hosts.values() if host is not leader)
+    group.cut_off(leader.own)
+    group.change(Membership((unsure.own, other.own)))
+    group.write(3)
+    group.run(50)
+    unsure.kill()
+    unsure.disk.files.hard = unsure.disk.files.hard._replace(is_sure=False)
+    unsure.start()
+    leader.kill()
+    group.rejoin()
+    leader.start()
+    group.run(8_000)
+    assert group.is_led
+    group.heal()

@@ -49,6 +49,17 @@ class GroupLog:
         """The membership that applies now: the last one, committed or not."""
         return self.memberships.last
 
+    def may_stand(self, member: str) -> bool:
+        """Return whether a member may stand for election: it is a voter, or it was until a change that may not be committed.
+
+        A leader that removed itself may be the only one with the newest log, so that the others cannot elect anybody
+        without it (Raft thesis, 4.2.2).
+        """
+        if member in self.membership.voters:
+            return True
+        start = self.memberships.start_of_last()
+        return start >= self.commit and member in self.memberships.before(start).voters
+
     def is_covered_by(self, last_term: int, end: int) -> bool:
         """Return whether a log with this last term and end is at least as new; the term decides first (Raft 5.4.1)."""
         return (last_term, end) >= (self.last_term, self.end)

@@ -300,9 +300,9 @@ class RaftMember:
         return now + int(self._chance() * self._timing.beat_ms)
 
     def _ask(self, now: int) -> None:
-        """Ask the other voters if an election would succeed; do nothing if this member is not a voter."""
+        """Ask the other voters if an election would succeed, if this member may stand for one."""
         self._elect_at = self._next_election(now)
-        if self.own not in self.log.membership.voters:
+        if not self.log.may_stand(self.own):
             return
         self.role, self.leader, self._heard_at = RaftRole.ASKING, "", None
         self._campaign(VoteRequest(self.own, self.term + 1, *self._position, is_pre=True), now)
