@@ -90,7 +90,7 @@ def test_one_request_shows_the_whole_group(group):
         assert {member.gap for member in follower.members} == {None}
 
 
-def test_the_command_shows_each_member_and_a_table_without_a_group_has_no_such_columns(group):
+def test_the_command_shows_each_member(group):
     leader, others = leader_and_others(group)
     status, lines = replicas(group)
     assert status == 0

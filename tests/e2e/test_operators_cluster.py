@@ -26,6 +26,15 @@ def test_each_prints_json_as_its_page_says(cluster: Embedded) -> None:
         printed("cluster", *command.split(), cluster=cluster)
 
 
+def test_a_table_of_replicas_without_a_group_has_no_columns_of_groups(
+    cluster: Embedded,
+) -> None:
+    head = output("cluster", "replicas", cluster=cluster).splitlines()[0]
+    assert head.split() == [
+        "broker", "id", "address", "state", "offset", "gap", "behind_s", "error",
+    ]  # fmt: skip
+
+
 def test_what_nobody_set_is_not_called_set(tmp_path: Path) -> None:
     settings = {"brokerName": "plain", "fileReservedTime": 48}
     with small_cluster(tmp_path, **settings) as (names, _):

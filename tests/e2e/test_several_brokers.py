@@ -35,7 +35,8 @@ class Cluster(Running):
 
     def __enter__(self) -> "Cluster":
         try:
-            self.wait_for("Ctrl-C stops", path=self.err)
+            # A busy machine takes its time to start so many processes.
+            self.wait_for("Ctrl-C stops", path=self.err, seconds=90)
         except BaseException:
             self.__exit__()
             raise
@@ -170,7 +171,7 @@ def test_three_members_are_a_group_that_survives_its_leader(tmp_path):
         "--nameserver-port", str(free_port()), "--broker-port", str(free_port(beside=BESIDE)),
     )  # fmt: skip
     with Cluster(tmp_path, 3, *ports, option="--members") as up:
-        wait_until(lambda: is_whole(up), seconds=30, what="three members")
+        wait_until(lambda: is_whole(up), seconds=60, what="three members")
         for name, line in members(up).items():
             assert up.said(rf"{name} +(\S+)") == line["address"]
         up.run("topic", "create", "orders", "--queues", "1")

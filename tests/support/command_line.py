@@ -116,7 +116,9 @@ class Running:
             self.process.kill()
         self.process.wait()
 
-    def wait_for(self, pattern: str, *, path: Path | None = None) -> re.Match[str]:
+    def wait_for(
+        self, pattern: str, *, path: Path | None = None, seconds: float = SECONDS_MAX
+    ) -> re.Match[str]:
         """Wait until stdout (or another file) holds `pattern`."""
         file = path or self.out
 
@@ -124,7 +126,7 @@ class Running:
             assert self.process.poll() is None, self.err.read_text()
             return re.search(pattern, file.read_text())
 
-        match = wait_until(look, seconds=SECONDS_MAX, what=f"{pattern!r} in {file.name}")
+        match = wait_until(look, seconds=seconds, what=f"{pattern!r} in {file.name}")
         assert match is not None
         return match
 
