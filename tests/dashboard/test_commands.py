@@ -1,5 +1,6 @@
 """What a command shows its page shows: each is run, and the values that it prints stand on the page."""
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ import pytest
 from cometmq import Admin, Message, Producer, PushConsumer, Tag
 from tests.arch.test_commands_of_nouns import IS_ACTION, SHOWING, TABLE
 from tests.dashboard.special import FINE, GROUP, KEYS, TOPIC, Special
-from tests.dashboard.web import Visitor, wait_for
+from tests.dashboard.web import Visitor, text_of
 from tests.dashboard.world import ORDERS, SMALL, place
 from tests.support.command_line import run
 from tests.support.processes import wait_until
@@ -142,4 +143,10 @@ def check_page(name: str, walk: Walk, rows: list[Any], visitor: Visitor) -> None
     assert texts
     for text in texts[:20]:
         grouped = f"{int(text):,}" if text.isdecimal() else text
-        wait_for(visitor, page, grouped, **walk.fields)
+        # As a whole: a 1 is not in 1,000 or in a date.
+        whole = re.compile(rf"(?<![\w-])(?<!\d,){re.escape(grouped)}(?![\w-])(?!,\d)")
+
+        def is_said(whole: re.Pattern[str] = whole) -> bool:
+            return whole.search(text_of(visitor.get(page, **walk.fields))) is not None
+
+        wait_until(is_said, seconds=20, what=f"{page} says {grouped!r}")
