@@ -71,7 +71,7 @@ class House:
         made = [make(parts) for make in FEATURES]
         self.transactions = next(each for each in made if isinstance(each, Transactions))
         retries = next(each for each in made if isinstance(each, RetryHandler))
-        sends = SendHandler(Sends(parts, unique_ids(clock)), parts)
+        self.sends = sends = SendHandler(Sends(parts, unique_ids(clock)), parts)
         answers: dict[int, Any] = {**sends.answers, **retries.answers}
         end = RequestCode.END_TRANSACTION
         answers[end] = self.transactions.answers[end]
@@ -200,7 +200,7 @@ def house(folder: Path, loop: asyncio.Runner, *, is_cold: bool) -> Iterator[Hous
             loop.run(end())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(turns=TURNS)
 def test_requests_that_are_read_together_do_what_they_do_one_by_one(tmp_path_factory, turns):
     folder = tmp_path_factory.mktemp("shared")
@@ -212,18 +212,48 @@ def test_requests_that_are_read_together_do_what_they_do_one_by_one(tmp_path_fac
         number = 0
         first = [(0, ("half", 0, 0, RIGHT)), (1, ("half", 0, 0, RIGHT))]
         for requests in [first, *turns]:
-            # Sends are stored before what else was read with them, and connections come in their order.
-            some = sorted(
-                requests, key=lambda each: (each[1][0] != "half", each[1][0] == "end", each[0])
+            # Sends are stored before ends that were read with them, and connections come in their order.
+            placed = sorted(
+                enumerate(requests),
+                key=lambda each: (each[1][1][0] != "half", each[1][1][0] == "end", each[1][0]),
             )
-            numbered = list(enumerate(some, number))
-            number += len(some)
+            numbered = [(number + n, *each) for n, each in enumerate(placed)]
+            number += len(requests)
             known = len(together.halves)
-            frames = [(each[0], together.frame(place, each, known)) for place, each in numbered]
+            frames = [
+                (each[0], together.frame(place, each, known))
+                for place, _, each in sorted(
+                    numbered, key=lambda each: (each[2][1][0] == "back", each[1])
+                )
+            ]
             answers = loop.run(together.turn(frames))
             others: set[Any] = set()
-            for place, each in numbered:
+            for place, _, each in numbered:
                 others |= loop.run(alone.turn([(each[0], alone.frame(place, each, known))]))
             assert answers == others
             assert len(answers) == len(numbered)
             assert together.seen() == alone.seen()
+
+
+@pytest.mark.compiled
+def test_half_messages_behind_ends_of_others_take_the_fast_path(tmp_path, monkeypatch):
+    half, commit = ("half", 0, 0, RIGHT), ("end", 0, 8, RIGHT)
+    with (
+        asyncio.Runner(loop_factory=VirtualLoop) as loop,
+        house(tmp_path, loop, is_cold=False) as one,
+    ):
+        for number in range(
+            4
+        ):  # Lanes are open after the first of each queue of a topic that is saved.
+            loop.run(one.turn([(0, one.frame(number, (0, half), 0))]))
+        decoded: list[Any] = []
+        monkeypatch.setattr(one.sends, "handle", decoded.append)
+        requests = [commit, half, commit, commit, half, half, commit]
+        frames = [
+            (0, one.frame(number, (0, each), 4)) for number, each in enumerate(requests, 4)
+        ]
+        answers = loop.run(one.turn(frames))
+        assert not decoded
+        assert sorted((number, code) for number, _, code, _ in answers) == [
+            (number, 0) for number in range(4, 11)
+        ]

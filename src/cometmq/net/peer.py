@@ -219,6 +219,9 @@ class Peer(PeerEnd, ServedProtocol):
         if data and taken_max and intake is not None:
             before = intake.count
             position = intake.take(data, position, self, taken_max)
+            if intake.passed_over:
+                data, position = b"".join([*intake.passed_over, data[position:]]), 0
+                intake.passed_over.clear()
             if position == len(data):
                 if not self.partial_size and self.state == QUEUED:  # Nearly always.
                     return None

@@ -103,6 +103,7 @@ class Intake(Protocol):
     Attributes:
         judged: Codes that a gate may check (`ByteGate`); behind a gate only these are accepted.
         count: Number of requests accepted since the last `handle`.
+        passed_over: Frames before the position that `take` returned that it has not accepted; the caller takes them.
         codes: Codes that it accepts itself. It is used without checks only if no gate checks any of them.
     """
 
@@ -114,6 +115,9 @@ class Intake(Protocol):
 
     @property
     def codes(self) -> frozenset[int]: ...  # noqa: D102
+
+    @property
+    def passed_over(self) -> list[bytes]: ...  # noqa: D102
 
     def take(
         self,
@@ -456,6 +460,7 @@ class _GatedIntake:
         self.judged = self.codes = intake.judged
         self.handle = intake.handle
         self.show = intake.show
+        self.passed_over = intake.passed_over
         self.written = intake.written
         self._intake = intake
         self._rules = rules

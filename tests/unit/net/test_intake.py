@@ -35,6 +35,7 @@ class Taking:
 
     def __init__(self) -> None:
         self.count = 0
+        self.passed_over: list[bytes] = []
         self.codes = frozenset({TAKEN})
         self.intake = self
         self.order: list[tuple[str, int]] = []

@@ -34,6 +34,9 @@ SEND_CODES = (
     RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
 )  # fmt: skip
 
+_PREFIX_SIZE = 8  # Of a frame, before its header.
+_END = b'{"code":%d,' % RequestCode.END_TRANSACTION  # All official clients write it like this.
+
 # Per connection: the index after its last send in the batch.
 Ends = list[tuple[Peer, int]]
 
@@ -46,6 +49,7 @@ class SendIntake:
     Attributes:
         judged: The request codes of sends.
         count: Number of requests accepted since the last `handle`.
+        passed_over: Frames before the position that `take` returned that it has not accepted.
         codes: The request codes of sends, and of pulls if there is a fast path for pulls.
         answer_ahead: Answers a pull before other requests that were read with it; see `PullIntake.answer`.
     """
@@ -62,6 +66,7 @@ class SendIntake:
     ) -> None:
         """`refuse` answers sends that could not be stored; `pulls` is the fast path of pulls, if any."""
         self.count = 0
+        self.passed_over: list[bytes] = []
         self.codes = frozenset(SEND_CODES) | (frozenset() if pulls is None else pulls.codes)
         self._pulls = pulls
         # A pull gains nothing from being handled together with others, so it is answered at once.
@@ -95,13 +100,20 @@ class SendIntake:
     ) -> int:
         """Accept a connection's sends; return the position after what was accepted (`net.requests.Intake`).
 
+        A producer sends half messages and ends of earlier transactions in turns, so ends are passed over.
         If it accepts none, it offers the bytes to other fast paths, unless sends must be signed by `signer`.
         """
         batch = self._batch
         before = batch.request_count
-        end = take_sends(
-            batch, data, position, count_max, peer.host, self._straight, self._limits, signer
-        )
+        end = self._take_sends(data, position, peer, count_max, signer)
+        while signer is None and data.startswith(_END, end + _PREFIX_SIZE):
+            after = _after_ends(data, end)
+            left = count_max - (batch.request_count - before)
+            following = self._take_sends(data, after, peer, left)
+            if following == after:
+                break
+            self.passed_over.append(data[end:after])
+            end = following
         if end > position:
             self.count += batch.request_count - before
             self._ends.append((peer, batch.count))
@@ -109,6 +121,18 @@ class SendIntake:
         elif signer is None:
             return self._take_others(data, position, peer, count_max)
         return end
+
+    def _take_sends(
+        self,
+        data: bytes,
+        position: int,
+        peer: Peer,
+        count_max: int,
+        signer: KnownSigner | None = None,
+    ) -> int:
+        return take_sends(
+            self._batch, data, position, count_max, peer.host, self._straight, self._limits, signer
+        )  # fmt: skip
 
     def take_reads(self, turn: TurnReads[Peer], count_max: int, size_min: int) -> None:
         """Accept sends of connections that delivered one each (`net.requests.Intake`)."""
@@ -184,6 +208,16 @@ class SendIntake:
     ) -> bytes:
         pending, results = answers_of(batch, first, last, self._host)
         return encode_answers(as_late(pending, durability), results)
+
+
+def _after_ends(data: bytes, position: int) -> int:
+    """Return the position after the whole frames from `position` on that end transactions."""
+    while data.startswith(_END, position + _PREFIX_SIZE):
+        end = position + 4 + int.from_bytes(data[position : position + 4])
+        if end > len(data):
+            break
+        position = end
+    return position
 
 
 def _nothing(_data: bytes, _write: Write) -> int:
