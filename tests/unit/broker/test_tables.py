@@ -121,6 +121,21 @@ async def test_a_group_is_made_changed_and_deleted(tmp_path):
         assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
+async def test_a_group_whose_settings_grow_too_large_is_refused(tmp_path):
+    async with serve(tmp_path) as served:
+        answers = []
+        for number in range(3):  # Each adds to the attributes.
+            attributes = {f"+attribute{number}": "x" * 400_000}
+            body = encode_group_config(GroupConfig("g", attributes=attributes))
+            code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+            answers.append(await served.ask(code, body=body))
+        assert [each.code for each in answers[:2]] == [0, 0]
+        assert answers[2].code == ResponseCode.INVALID_PARAMETER
+        assert "group g is refused: its attributes" in answers[2].remark
+        answer = await served.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "g"})
+        assert set(json.loads(answer.body)["attributes"]) == {"attribute0", "attribute1"}
+
+
 async def test_committed_offsets_outlive_a_clean_stop(tmp_path):
     place = {"consumerGroup": "g", "topic": "Made", "queueId": "2"}
     async with serve(tmp_path) as served:

@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.saving import Saver
+from cometmq.codec import fastjson
 from cometmq.codec.bodies.group_config import (
     NO_GROUP,
     GroupEntry,
@@ -20,7 +21,7 @@ from cometmq.codec.bodies.group_config import (
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
-from cometmq.model.errors import RequestError
+from cometmq.model.errors import RequestError, invalid_parameter
 from cometmq.model.flags import PERM_READ
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import (
@@ -38,6 +39,9 @@ _log = logging.getLogger(__name__)
 # names all the time fills the table only slowly.
 NEW_GROUPS_AT_ONCE = 1000
 NEW_GROUPS_PER_SECOND = 20
+# Largest size in bytes, as JSON, of a group's attributes, retry policy and topics that it must not read. All of it is
+# one record in the log of a group of brokers.
+GROUP_SIZE_MAX = 1 << 20
 
 
 class Allowance:
@@ -178,7 +182,11 @@ class Groups:
         return GroupTable(self.version, dict(self._groups), dict(self._forbidden))
 
     def put(self, config: GroupConfig) -> asyncio.Future[None]:
-        """Create or change a group; the future is done when that is on disk, or fails."""
+        """Create or change a group; the future is done when that is on disk, or fails.
+
+        Raises RequestError if its settings are too large.
+        """
+        self._check_size(config, self._forbidden.get(config.name, {}))
         self._groups[config.name] = config
         return self._changed(config.name)
 
@@ -272,17 +280,31 @@ class Groups:
         return topics is None or not topics.get(topic, 0) & PERM_READ
 
     def permit(self, name: str, topic: str, *, is_readable: bool) -> asyncio.Future[None]:
-        """Permit or forbid a group to read a topic; the future is done when that is on disk, or fails."""
+        """Permit or forbid a group to read a topic; the future is done when that is on disk, or fails.
+
+        Raises RequestError if too many topics are forbidden to it.
+        """
         topics = dict(self._forbidden.get(name, {}))
         bits = topics.pop(topic, 0) & ~PERM_READ
         if not is_readable:
             bits |= PERM_READ
         if bits:
             topics[topic] = bits
+            self._check_size(self._groups.get(name) or GroupConfig(name), topics)
         self._forbidden[name] = topics
         if not topics:
             del self._forbidden[name]
         return self._changed(name)
+
+    @staticmethod
+    def _check_size(config: GroupConfig, forbidden: Mapping[str, int]) -> None:
+        parts = [dict(config.attributes), dict(config.retry_policy), dict(forbidden)]
+        size = len(fastjson.dumps(parts))
+        if size > GROUP_SIZE_MAX:
+            raise invalid_parameter(
+                f"group {config.name} is refused: its attributes, retry policy and forbidden topics would have {size} bytes, "
+                f"of at most {GROUP_SIZE_MAX}; remove attributes, or permit topics"
+            )
 
     # --- the file
 
