@@ -21,12 +21,12 @@ NOW = 1_700_000_000_000
 FILE_SIZE = 52 * 10 + 16
 
 
-def open_files(path, *, now_ms=NOW, roll_slots=100) -> TimerFiles:
+def open_files(path, *, now_ms=NOW, roll_slots=100, is_log_cut=False) -> TimerFiles:
     files = TimerFiles(
         RealDisk(), str(path), precision_ms=1000, roll_slots=roll_slots,
         log_file_size=FILE_SIZE,
     )  # fmt: skip
-    files.open(now_ms)
+    files.open(now_ms, is_log_cut=is_log_cut)
     return files
 
 
@@ -228,3 +228,22 @@ def test_old_files_go_when_the_messages_of_all_their_units_are_gone(tmp_path):
     assert not (tmp_path / "timerlog" / f"{0:020d}").exists()
     drop(files, 1 << 40)
     assert files.log.chain.start == 2 * FILE_SIZE  # The last one stays.
+
+
+@pytest.mark.parametrize("is_log_cut", [False, True])
+def test_units_after_the_checkpoint_are_dropped_if_their_messages_may_be_cut(
+    tmp_path, is_log_cut
+):
+    """At the offset of a message that was cut, the log may have another one of the same size, due at another time."""
+    files = filled(tmp_path, 1, 2)
+    save(files)
+    files.add(waiting(3), NOW)
+    files.add(waiting(4, NOW + 9000), NOW)
+    files.log.write()
+    files.close()
+    again = open_files(tmp_path, is_log_cut=is_log_cut)
+    assert again.known == (set() if is_log_cut else {3000, 4000})
+    kept = [1000, 2000] if is_log_cut else [1000, 2000, 3000]
+    assert offsets_in(again, NOW + 5000) == kept
+    assert offsets_in(again, NOW + 9000) == ([] if is_log_cut else [4000])
+    assert again.waiting_count == (2 if is_log_cut else 4)

@@ -27,8 +27,9 @@ from cometmq.model.clock import WALL_LOOK_SECONDS, seconds_until
 from cometmq.model.errors import CodecError
 from cometmq.model.names import WHEEL_TIMER_TOPIC
 from cometmq.steps.runner import NEVER
-from cometmq.steps.steps import Steps, elsewhere, on_device
+from cometmq.steps.steps import Steps, confirmed, elsewhere, on_device
 from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.positions import Durability
 from cometmq.store.timer.files import TimerFiles
 
 _log = logging.getLogger(__name__)
@@ -49,6 +50,8 @@ class TimedDelivery:
     Attributes:
         files: The wheel, its log and its checkpoint.
         on_change: Called when there may be something to save.
+        on_progress: Called when messages were read from the topic or delivered, or a slot with messages is over; not
+            when only time has passed.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class TimedDelivery:
         """`count` is called with the topics of messages that entered the wheel (1) or left it (-1)."""
         self.files = files
         self.on_change: Callable[[], None] = lambda: None
+        self.on_progress: Callable[[], None] = lambda: None
         self._parts = parts
         self._count = count
         self._queue = TimerQueue(parts.store, parts.settings.timer_precision_ms)
@@ -78,7 +82,8 @@ class TimedDelivery:
             OSError: The disk failed.
         """
         files, now_ms = self.files, self._parts.clock.now_ms()
-        yield from elsewhere(lambda: files.open(now_ms))
+        is_elected = self._parts.settings.is_elected
+        yield from elsewhere(lambda: files.open(now_ms, is_log_cut=is_elected))
         low, high = self._queue.bounds()
         files.queue_offset = min(max(files.queue_offset, low), high)
         self._known_until = high
@@ -230,19 +235,20 @@ class TimedDelivery:
         for waiting, record in arrived.messages:
             if offset < self._known_until and waiting.physical_offset in files.known:
                 continue
-            if (
-                offset < self._known_until
-                and record.queue_offset < files.delivered_until
-                and waiting.due_ms < files.delivered_ms
-            ):
-                continue  # The timer's files were recreated, or another broker's timer ran.
+            # The timer's files were recreated, or another broker's timer ran.
+            was_read = (
+                offset < self._known_until and record.queue_offset < files.delivered_until
+            )
+            if was_read and waiting.due_ms < files.delivered_ms:
+                continue
             if len(self._parts.topics.deleted) and is_of_deleted_topic(
                 record, record.properties(), self._parts.topics
             ):
                 continue
             if waiting.out_ms >= files.floor(now_ms):
                 to_come.append(waiting)
-                if not waiting.is_delete:
+                # The counts that were saved, or copied, have what was read before.
+                if not waiting.is_delete and not (was_read and files.delivered_ms):
                     topics.append(find_property(record.property_block, _REAL_TOPIC) or "")
             elif not waiting.is_delete:
                 due_now.append(record)
@@ -253,6 +259,7 @@ class TimedDelivery:
         self._added += len(to_come)
         self._count(topics, 1)
         files.queue_offset = arrived.next_offset
+        self.on_progress()
         if files.known and files.queue_offset >= self._known_until:
             files.known.clear()
 
@@ -294,6 +301,7 @@ class TimedDelivery:
             slot.delivered(leaving.taken)
             self._delivered += leaving.taken
             self._count(leaving.topics, -1)
+            self.on_progress()
             return True
         if slot.pending or slot.has_more:
             return False
@@ -302,13 +310,15 @@ class TimedDelivery:
     def _go_on(self, now_ms: int) -> bool:
         """Pass slots that are over, at most up to the next one with messages; return whether any was passed."""
         files, precision_ms = self.files, self._parts.settings.timer_precision_ms
-        begin_ms = files.read_ms
+        begin_ms, used_slots = files.read_ms, files.used_slots
         for _ in range(_EMPTY_SLOTS_AT_ONCE):
             files.pass_unused(now_ms)
             if files.read_ms + precision_ms > now_ms or files.go_on():
                 break
         if files.read_ms == begin_ms:
             return False
+        if files.used_slots < used_slots:
+            self.on_progress()
         self._slot = RunningSlot(self._parts, self.files)
         return True
 
@@ -350,8 +360,14 @@ class TimedDelivery:
         finally:
             self._is_at_files = False
 
+    def _is_committed(self, end: int) -> Steps[bool]:
+        """Return whether the log up to an offset stays: what the files have of messages that are cut could not be told apart."""
+        if not self._parts.settings.is_elected:
+            return True
+        return (yield from confirmed(end)) is Durability.OK
+
     def save(self) -> Steps[bool]:
-        """Save the progress once its deliveries are flushed; return whether it is saved.
+        """Save the progress once its deliveries are flushed, and committed in a group with elections; return whether it is saved.
 
         Raises:
             OSError: It could not be saved; everything remains to be saved.
@@ -364,7 +380,8 @@ class TimedDelivery:
             return True
         is_saved, self._is_at_files = False, True
         try:
-            if (yield from on_device()):
+            end = self._parts.store.max_offset
+            if (yield from on_device()) and (yield from self._is_committed(end)):
                 yield from elsewhere(lambda: files.run(job))
                 files.saved(job)
                 is_saved = True

@@ -106,10 +106,11 @@ class TimerFiles:
 
     # --- opening
 
-    def open(self, now_ms: int) -> None:
+    def open(self, now_ms: int, *, is_log_cut: bool = False) -> None:
         """Load the existing files and update the wheel from the log; raise OSError if the disk fails.
 
-        A damaged wheel or log is moved away; it is rebuilt from the log, or from the messages of the timer's topic.
+        A damaged wheel or log is moved away; it is rebuilt from the log, or from the messages of the timer's topic. Units
+        after the checkpoint are kept unless `is_log_cut`: their messages may have been cut from the commitlog.
         """
         self.load_check()
         if self.check.master_queue_offset > self.check.queue_offset:
@@ -126,6 +127,9 @@ class TimerFiles:
             self._begin_again(
                 f"timerlog ends at {self.log.end}, but was flushed up to {self.check.log_flushed}"
             )
+        if is_log_cut:
+            self.known.clear()
+            self.log.go_back(min(self.log.end, self.check.log_flushed))
         self._mend_wheel()
         self.log.cut()
         # Only what the checkpoint states is known to be on the device.

@@ -17,6 +17,7 @@ from cometmq.broker.timer.times import delete_key, timer_topic
 from cometmq.codec.timer_files import TimerCheck, decode_check
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.runner import KeptMachine
+from cometmq.store.positions import Durability
 from cometmq.store.timer.files import TimerFiles
 from tests.support.hand_broker import PATH, HandBroker
 from tests.support.hand_clock import HandClock
@@ -292,6 +293,38 @@ def test_what_could_not_be_saved_is_saved_the_next_time(timed, what):
     assert timed.orders() == [b"later"]
 
 
+def test_progress_is_told_when_a_slot_is_over_and_not_when_only_time_passes():
+    timed = Timed(clock=HandClock(START, is_steady=False))
+    files = timed.delivery.files
+    told: list[tuple[int, int]] = []
+    timed.delivery.on_progress = lambda: told.append((files.read_ms, files.queue_offset))
+    timed.world.pass_time(10)
+    assert told == []
+    timed.send(b"first", START + 15_300)
+    timed.send(b"second", START + 17_300)
+    timed.world.pass_time(30)
+    assert timed.orders() == [b"first", b"second"]
+    assert told[0][1] >= 1
+    assert told[-1][0] >= START + 18_000, "no later timer delivers the second message again"
+    count = len(told)
+    timed.world.pass_time(60)
+    assert len(told) == count
+
+
+def test_a_group_with_elections_saves_what_a_majority_has(monkeypatch):
+    """The files of a leader whose log was cut must not count messages as read that are others now."""
+    timed = Timed(is_elected=True)
+    timed.send(b"later", START + 60_000)
+    timed.world.pass_time(1)
+    outcome = Durability.NOT_COMMITTED
+    monkeypatch.setattr(timed.world, "confirmed", lambda _end, done: done(outcome))
+    timed.save()
+    assert timed.delivery.files.check.queue_offset == 0
+    outcome = Durability.OK
+    timed.save()
+    assert timed.delivery.files.check.queue_offset == 1
+
+
 def test_a_stop_in_the_middle_of_a_save_leaves_all_of_it_to_be_saved(timed):
     timed.send(b"later", START + 60_000)
     timed.world.pass_time(1)
@@ -464,6 +497,9 @@ def test_what_was_a_slave_delivers_what_its_master_did_not():
     promoted = slave.killed(clock=HandClock(START + 20_000))
     promoted.world.pass_time(1)
     assert promoted.orders() == [b"not yet read"]
+    assert promoted.waiting["Orders"] == 0, (
+        "what the master had read is in the counts copied from it"
+    )
     promoted.world.pass_time(79.1)
     assert promoted.orders() == [b"not yet read", b"late"]
 
