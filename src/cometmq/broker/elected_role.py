@@ -2,16 +2,16 @@
 
 The role follows the election (`replication.group`). When a member stops leading, its store refuses messages at once; the
 rest of the change follows. A new leader becomes the master as soon as it has committed a record of its term,
-dispatched everything before it, and applied the changes of topics, groups and offsets in it.
+dispatched everything before it, and applied the changes of tables in it.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from cometmq.broker.parts import Parts
+from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.registration.group_watch import Fence
 from cometmq.broker.replication.copy_mark import NEVER_COPIED
 from cometmq.broker.replication.group.elected_group import ElectedGroup
@@ -19,18 +19,18 @@ from cometmq.broker.replication.group.logged_tables import logged_tables
 from cometmq.broker.replication.group.table_reader import TableLogReader
 from cometmq.broker.replication.group.table_writer import PERIOD_SECONDS, TableLogWriter
 from cometmq.broker.replication.master_tables import take_over
-from cometmq.broker.replication.metadata import AskMaster, KnownLog
-from cometmq.broker.replication.requests import GROUP_TERM, of_term, slave_answers
+from cometmq.broker.replication.metadata import PERIOD_SECONDS as TELL_SECONDS
+from cometmq.broker.replication.metadata import AskMaster, tell_offsets
+from cometmq.broker.replication.requests import asking_master, slave_answers
 from cometmq.broker.role import Ground, MasterRole, RunningRole, SlaveRole
 from cometmq.broker.settings.broker_settings import BrokerRole
-from cometmq.broker.tables.client_peer import PeerAnswer
-from cometmq.broker.tables.master_table import MasterTable
+from cometmq.broker.tables.logged_table import LoggedTable
 from cometmq.broker.tables.table_copies import TableCopies
 from cometmq.codec.bodies.table_changes import TABLES_TOPIC
 from cometmq.codec.headers.nameserver import RegisterBrokerResponse
 from cometmq.codec.headers.replication import RoleChange, RoleChanged
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import RequestError, StoreBusy
+from cometmq.model.errors import CometError, RequestError, StoreBusy
 from cometmq.model.route import MASTER_ID
 from cometmq.net.requests import Answers
 from cometmq.net.tasks import Tasks
@@ -42,6 +42,11 @@ _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 1.0
 _BUSY_SECONDS = 0.1
+
+
+def logged_by(features: Iterable[Feature]) -> list[LoggedTable]:
+    """Return the tables of features that a group keeps in its log."""
+    return [table for feature in features for table in feature.logged_tables]
 
 
 class ElectedMaster(MasterRole):
@@ -58,7 +63,7 @@ class ElectedMaster(MasterRole):
         self._reader = reader
         self._writer = TableLogWriter(
             ground.parts,
-            reader.tables,
+            reader.lasting,
             snapshot=reader.snapshot,
             run=self._machines.run,
             leads=partial(group.running.serves_in, term),
@@ -107,17 +112,17 @@ class ElectedMaster(MasterRole):
         """Return the parts of a master; a deletion does not wait for copies, because it is in the log of a majority."""
         return replace(super()._make_parts(), table_copies=TableCopies())
 
+    def _prepare(self, parts: Parts) -> None:
+        super()._prepare(parts)
+        tables = logged_by(self.features)
+        self._reader.apply_to(tables)
+        self._writer.join(tables)
+
     def _open_replicas(self) -> None:
         self.replicas = self._group
 
     def _end_replication(self) -> None:
         """Do nothing: replication in the group goes on."""
-
-    def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
-        return [of_term(part, self._leads) for part in super()._role_answers(answers)]
-
-    def _leads(self, term: str) -> bool:
-        return term == str(self.term) and self._group.running.serves_in(self.term)
 
     def _make_fence(self) -> Fence | None:
         """Return None: the lease decides who may accept messages, not a nameserver."""
@@ -147,13 +152,24 @@ class ElectedSlave(SlaveRole):
         self.ground.parts.topics.is_promoted = False
 
     def _prepare(self, parts: Parts) -> None:
-        super()._prepare(parts)
+        """Let the tables follow the log; only offsets that are committed here are sent to the leader."""
+        parts.offsets.follow()
+        parts.groups.is_copy = True
+        self._copy = partial(self._tell_offsets, asking_master(parts.channels))
+        self._reader.apply_to(logged_by(self.features))
         queue = self._store.queue_to_watch(TABLES_TOPIC, 0)
         parts.polls.watch(queue, lambda _queue: self._look_at_tables())
 
-    def _own_tables(self) -> Sequence[MasterTable]:
-        """Return none: topics, groups and offsets are in the log."""
-        return ()
+    def _tell_offsets(self, ask: AskMaster) -> Steps[float]:
+        leader, offsets = self._group.leader_address, self.ground.parts.offsets
+        if leader is not None and offsets.has_grown:
+            try:
+                yield from tell_offsets(offsets, leader, ask)
+            except (CometError, OSError) as error:
+                _log.info(
+                    "offsets that were committed here are not sent to the leader: %s", error
+                )
+        return TELL_SECONDS
 
     def _look_at_tables(self) -> None:
         if self._applying is not None:
@@ -181,32 +197,7 @@ class ElectedSlave(SlaveRole):
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
         self._told_offsets = self._knows_offsets
-        return [of_term(part, lambda _term: False) for part in super()._role_answers(answers)]
-
-    def _known_log(self) -> KnownLog:
-        running = self._group.running
-        return KnownLog(
-            end=lambda: running.member.log.commit,
-            is_joined=lambda: self._group.state().has_master,
-            term=lambda: running.member.term,
-        )
-
-    def _asking(self, ask: AskMaster) -> AskMaster:
-        """Return `ask` with this member's term added to each request: the leader of another term must refuse it."""
-
-        def asked(
-            address: str,
-            code: int,
-            fields: Mapping[str, str],
-            done: Callable[[PeerAnswer | None, BaseException | None], None],
-        ) -> None:
-            term = str(self._group.running.member.term)
-            ask(address, code, {**fields, GROUP_TERM: term}, done)
-
-        return asked
-
-    def _master_address(self) -> str | None:
-        return self._group.leader_address
+        return super()._role_answers(answers)
 
     @property
     def _is_read(self) -> bool:

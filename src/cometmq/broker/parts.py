@@ -20,6 +20,7 @@ from cometmq.broker.tables.cold_readers import ColdReaders
 from cometmq.broker.tables.groups import Groups
 from cometmq.broker.tables.lanes import Lanes
 from cometmq.broker.tables.locks import QueueLocks
+from cometmq.broker.tables.logged_table import LoggedTable
 from cometmq.broker.tables.long_polls import LongPolls
 from cometmq.broker.tables.master_table import MasterTable
 from cometmq.broker.tables.members import Members
@@ -125,10 +126,12 @@ class Feature:
     Attributes:
         answers: The requests that it answers, by code; broker.requests says who may send them.
         master_tables: The tables of this feature that a slave copies from its master.
+        logged_tables: Its tables that a group which elects its leader keeps in its log instead.
     """
 
     answers: Mapping[int, AnyHandler] = {}
     master_tables: Sequence[MasterTable] = ()
+    logged_tables: Sequence[LoggedTable] = ()
 
     def facts(self) -> Mapping[str, str]:
         """Return the feature's additions to the runtime numbers (GET_BROKER_RUNTIME_INFO); by default none."""

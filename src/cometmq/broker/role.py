@@ -28,12 +28,7 @@ from cometmq.broker.replication.copier import LogCopier
 from cometmq.broker.replication.copy_mark import CopyMark, KnownTopics
 from cometmq.broker.replication.master_port import MasterPort
 from cometmq.broker.replication.master_tables import OwnTables, begin_to_follow, take_over
-from cometmq.broker.replication.metadata import (
-    AskMaster,
-    KnownLog,
-    MasterMetadata,
-    metadata_of,
-)
+from cometmq.broker.replication.metadata import KnownLog, MasterMetadata, metadata_of
 from cometmq.broker.replication.opening import bind_port, log_copier, master_port
 from cometmq.broker.replication.requests import (
     ChangeRole,
@@ -45,7 +40,6 @@ from cometmq.broker.replication.requests import (
 )
 from cometmq.broker.requests import RULES, own_machine_gate
 from cometmq.broker.send.sends import Sends
-from cometmq.broker.tables.master_table import MasterTable
 from cometmq.broker.tables.positions import GroupPositions
 from cometmq.broker.tables.replication_state import MasterState
 from cometmq.broker.tables.table_copies import TableCopies
@@ -512,6 +506,7 @@ class SlaveRole(RunningRole):
 
     replicas: LogCopier  # type: ignore[mutable-override]  # Set once, by `begin`.
     _copying: KeptMachine | None = None  # Copies the master's tables.
+    _copy: Callable[[], Steps[float]]  # The step of this job; set by `_prepare`.
 
     async def _adapt_tables(self) -> None:
         """Write the file that marks a slave, unless a mark was read or written before."""
@@ -536,24 +531,18 @@ class SlaveRole(RunningRole):
 
     def _prepare(self, parts: Parts) -> None:
         """Create the job that copies the master's tables."""
+        own = OwnTables(
+            topics=parts.topics, groups=parts.groups, offsets=parts.offsets, store=parts.store,
+            mark=self.ground.mark,
+        )  # fmt: skip
         self._metadata = metadata_of(
             parts,
-            [
-                *self._own_tables(),
-                *(table for each in self.features for table in each.master_tables),
-            ],
-            master=self._master_address,
-            ask=self._asking(asking_master(parts.channels)),
+            [*own.all(), *(table for each in self.features for table in each.master_tables)],
+            master=lambda: self._registrar.master.master_addr,
+            ask=asking_master(parts.channels),
             log=self._known_log(),
         )
-
-    def _own_tables(self) -> Sequence[MasterTable]:
-        """Return the tables to copy besides those of features: topics, groups and offsets."""
-        base = self.ground.parts
-        return OwnTables(
-            topics=base.topics, groups=base.groups, offsets=base.offsets, store=base.store,
-            mark=self.ground.mark,
-        ).all()  # fmt: skip
+        self._copy = self._metadata.step
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
         """Return the handlers, with refusals in place of those for requests that a slave does not accept."""
@@ -576,16 +565,8 @@ class SlaveRole(RunningRole):
             is_joined=lambda: self.replicas.state().has_master,
         )
 
-    def _asking(self, ask: AskMaster) -> AskMaster:
-        """Return the function that sends requests to the master: `ask`, or in a subclass a wrapper of it."""
-        return ask
-
-    def _master_address(self) -> str | None:
-        """Return the address of the master, "ip:port", or None while it is unknown."""
-        return self._registrar.master.master_addr
-
     def serve_again(self) -> None:
-        """Answer requests as the role demands now, because what it may answer may have changed; do nothing before `begin`."""
+        """Answer requests as the role demands now, because that may have changed; do nothing before `begin`."""
         if self._all_answers:
             self._answers = self._role_answers(self._all_answers)
             self.ground.server.dispatcher.serve(self._make_table(self._answers))
@@ -596,8 +577,7 @@ class SlaveRole(RunningRole):
     async def begin(self) -> None:
         """Begin like every role, then start the job that copies the master's tables."""
         await super().begin()
-        assert self._metadata is not None
-        self._copying = self._machines.keep("metadata", self._metadata.step)
+        self._copying = self._machines.keep("metadata", self._copy)
 
     # --- becoming the master
 

@@ -2,10 +2,10 @@
 
 After a restart, messages before a saved offset are not delivered again. A master therefore saves an offset only
 after the delivered messages are flushed; a power failure could lose them before that. In a group that elects its
-leader, they must also be committed.
+leader, the log has the offsets, after the deliveries.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
 from cometmq.codec.bodies.delay_offset import (
     DelayOffsets,
@@ -14,22 +14,17 @@ from cometmq.codec.bodies.delay_offset import (
 )
 from cometmq.model.clock import Clock
 from cometmq.model.data_version import DataVersion
-from cometmq.steps.steps import Steps, confirmed, elsewhere, on_device
+from cometmq.steps.steps import Steps, elsewhere, on_device
 from cometmq.store.config_file import ConfigFile
-from cometmq.store.positions import Durability
 
 
 class DeliveredOffsets:
     """The table of delivered offsets and its file; `offsets` has the next queue offset to deliver, by delay level."""
 
-    def __init__(
-        self, file: ConfigFile, *, clock: Clock, log_end: Callable[[], int] | None = None
-    ) -> None:
-        """`log_end` returns the end of the log of a member of a group with elections; None without a group."""
+    def __init__(self, file: ConfigFile, *, clock: Clock) -> None:
         self.offsets: dict[int, int] = {}
         self._file = file
         self._clock = clock
-        self._log_end = log_end
         self._saved = DelayOffsets(DataVersion(clock.now_ms()))
 
     def load(self) -> None:
@@ -40,9 +35,9 @@ class DeliveredOffsets:
             self.offsets = dict(table.offsets)
 
     def save(self) -> Steps[bool]:
-        """Save the current offsets after all deliveries are flushed, and committed in a group with elections.
+        """Save the current offsets after all deliveries are flushed.
 
-        Return whether the current offsets are saved; False also if deliveries could not be flushed or committed.
+        Return whether the current offsets are saved; False also if deliveries could not be flushed.
 
         Raises:
             OSError: The file could not be written; nothing counts as saved.
@@ -50,15 +45,17 @@ class DeliveredOffsets:
         if self.offsets == self._saved.offsets:
             return True
         offsets = dict(self.offsets)
-        end = None if self._log_end is None else self._log_end()
         if not (yield from on_device()):
             return False  # The next call tries again.
-        if end is not None and (yield from confirmed(end)) is not Durability.OK:
-            return False  # The deliveries may be truncated.
-        table = DelayOffsets(self._saved.version.next(self._clock.now_ms()), offsets)
+        yield from self._write(self._next(offsets))
+        return self.offsets == offsets
+
+    def _next(self, offsets: Mapping[int, int]) -> DelayOffsets:
+        return DelayOffsets(self._saved.version.next(self._clock.now_ms()), offsets)
+
+    def _write(self, table: DelayOffsets) -> Steps[None]:
         yield from elsewhere(lambda: self._file.save(encode_delay_offsets(table)))
         self._saved = table
-        return self.offsets == offsets
 
     def take(self, table: DelayOffsets) -> Steps[None]:
         """Save the offsets of this slave's master, whose deliveries are in the log here; no offset moves back.
@@ -73,9 +70,14 @@ class DeliveredOffsets:
         }
         if offsets == self._saved.offsets:
             return
-        taken = DelayOffsets(table.version, offsets)
-        yield from elsewhere(lambda: self._file.save(encode_delay_offsets(taken)))
-        self._saved, self.offsets = taken, dict(offsets)
+        yield from self._write(DelayOffsets(table.version, offsets))
+        self.offsets = offsets
+
+    def put(self, offsets: Mapping[int, int]) -> Steps[None]:
+        """Save exactly these offsets, those of the leader of the group of brokers. Raises as `take` does."""
+        if offsets != self.offsets:
+            yield from self._write(self._next(offsets))
+            self.offsets = dict(offsets)
 
     def text(self) -> str:
         """Return the text of delayOffset.json (JSON) with the current offsets."""

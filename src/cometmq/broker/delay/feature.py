@@ -1,13 +1,14 @@
 """The delay-level feature: the reroute of delayed sends, their delivery, and the delivered offsets."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from cometmq.broker.counters.events import Gauge
 from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
 from cometmq.broker.delay.delivery import LOOK_SECONDS, DelayedDelivery
 from cometmq.broker.delay.levels import DelayLevelTable
 from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.tables.logged_table import LoggedTable, numbers_json, numbers_of
 from cometmq.broker.tables.master_table import MasterTable
 from cometmq.codec.bodies.delay_offset import decode_delay_offsets
 from cometmq.model.codes import RequestCode
@@ -18,6 +19,8 @@ from cometmq.steps.steps import Steps
 
 _log = logging.getLogger(__name__)
 
+_ALL_LEVELS = "levels"  # Key of the table of a group that elects its leader; its value has the offsets by level.
+
 
 class DelayLevels(Feature):
     """The feature of delay levels: reroutes delayed sends to SCHEDULE_TOPIC_XXXX, and delivers them when due."""
@@ -27,9 +30,7 @@ class DelayLevels(Feature):
         levels = DelayLevelTable(parts.store.settings.delay_levels_ms, parts.topics)
         parts.reroutes.append(levels.reroute)
         self._delivered = DeliveredOffsets(
-            parts.config_file("delayOffset.json"),
-            clock=parts.clock,
-            log_end=(lambda: parts.store.max_offset) if parts.settings.is_elected else None,
+            parts.config_file("delayOffset.json"), clock=parts.clock
         )
         self._delivery = DelayedDelivery(parts, levels.delays_ms, self._delivered)
         self._machines = Machines(parts.world, "delay levels")
@@ -39,6 +40,17 @@ class DelayLevels(Feature):
                 decode_delay_offsets,
                 lambda table, _end: self._delivered.take(table),
                 needs_log=True,
+            ),
+        )
+        self._on_progress: list[Callable[[str], None]] = []
+        self.logged_tables = (
+            LoggedTable(
+                "delayOffsets",
+                lambda: [_ALL_LEVELS],
+                lambda _: numbers_json(self._delivered.offsets),
+                numbers_of,
+                lambda changes: self._delivered.put(changes.get(_ALL_LEVELS) or {}),
+                self._on_progress,
             ),
         )
 
@@ -55,9 +67,14 @@ class DelayLevels(Feature):
         for queue in self._delivery.queues():
             self._parts.polls.watch(queue, lambda _: delivery.wake())
         self._parts.store.on_truncated += [self._delivery.truncated, lambda _: delivery.wake()]
-        self._delivery.on_delivered = self._machines.keep(
-            "offsets", self._save, period_seconds=self._save_seconds
-        ).wake
+        saving = self._machines.keep("offsets", self._save, period_seconds=self._save_seconds)
+
+        def delivered() -> None:
+            saving.wake()
+            for note in self._on_progress:
+                note(_ALL_LEVELS)
+
+        self._delivery.on_delivered = delivered
 
     async def follow(self) -> None:
         """Load the delivered offsets; as a slave, deliver nothing. Raises as `start` does."""

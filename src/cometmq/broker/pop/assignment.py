@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from cometmq.broker.parts import Parts
 from cometmq.broker.registration.nameserver_calls import AskNameservers, answer_of
 from cometmq.broker.settings.broker_settings import BrokerSettings
+from cometmq.broker.tables.logged_table import LoggedTable
 from cometmq.broker.tables.saving import Saver, saved
 from cometmq.codec.bodies.assignment import (
     AVERAGELY,
@@ -22,7 +23,10 @@ from cometmq.codec.bodies.assignment import (
     RequestModeConfig,
     decode_request_modes,
     encode_request_modes,
+    request_mode,
+    request_mode_json,
 )
+from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
 from cometmq.codec.bodies.heartbeat import BROADCASTING
 from cometmq.codec.bodies.route import decode_topic_route
 from cometmq.model.codes import RequestCode, ResponseCode
@@ -44,13 +48,18 @@ AskRoute = Callable[[str], Steps[list[MessageQueue] | None]]
 
 
 class Assignments:
-    """Computes the queues of members of consumer groups, and stores if a group pulls or pops a topic (request mode)."""
+    """Computes the queues of members of consumer groups, and stores if a group pulls or pops a topic (request mode).
+
+    Attributes:
+        on_change: Called with the "topic@group" of each request mode that was set or forgotten.
+    """
 
     def __init__(self, parts: Parts, ask_route: AskRoute) -> None:
         self._parts = parts
         self._ask_route = ask_route
         self._file = parts.config_file("messageRequestMode.json")
         self._modes: dict[tuple[str, str], RequestModeConfig] = {}
+        self.on_change: list[Callable[[str], None]] = []
         self.saver = Saver(self._file, self._snapshot, parts.pool)
         self._routes: dict[str, tuple[float, list[MessageQueue]]] = {}
 
@@ -88,6 +97,7 @@ class Assignments:
                 f"subscription group {config.group} does not exist",
             )
         self._modes[config.topic, config.group] = config
+        self._changed(config.topic, config.group)
         yield from saved(self.saver.save_soon())
 
     def take(self, modes: Mapping[tuple[str, str], RequestModeConfig]) -> None:
@@ -98,10 +108,43 @@ class Assignments:
 
     def forget(self, is_gone: Callable[[str, str], bool]) -> None:
         """Forget the request modes and cached routes of deleted topics or groups; `is_gone` gets topic and group."""
-        left = {key: mode for key, mode in self._modes.items() if not is_gone(*key)}
+        gone = [key for key in self._modes if is_gone(*key)]
+        left = {key: mode for key, mode in self._modes.items() if key not in gone}
         for topic in [topic for topic in self._routes if is_gone(topic, "")]:
             del self._routes[topic]
         self.take(left)
+        for key in gone:
+            self._changed(*key)
+
+    def _changed(self, topic: str, group: str) -> None:
+        for note in self.on_change:
+            note(topic + TOPIC_GROUP_SEPARATOR + group)
+
+    def logged_table(self) -> LoggedTable:
+        """Return the request modes as a table of a group that elects its leader."""
+
+        def key_of(name: str) -> tuple[str, str]:
+            topic, _, group = name.partition(TOPIC_GROUP_SEPARATOR)
+            return topic, group
+
+        def value(name: str) -> Mapping[str, object] | None:
+            mode = self._modes.get(key_of(name))
+            return None if mode is None else request_mode_json(mode)
+
+        def apply(changes: Mapping[str, RequestModeConfig | None]) -> Steps[None]:
+            new = {**self._modes, **{key_of(name): mode for name, mode in changes.items()}}
+            self.take({key: mode for key, mode in new.items() if mode is not None})
+            yield from ()
+
+        return LoggedTable(
+            "requestModes",
+            lambda: [TOPIC_GROUP_SEPARATOR.join(key) for key in self._modes],
+            value,
+            request_mode,
+            apply,
+            self.on_change,
+            self.saver,
+        )
 
     def all_modes(self) -> Mapping[tuple[str, str], RequestModeConfig]:
         """Return all request modes, by (topic, group); not a copy."""

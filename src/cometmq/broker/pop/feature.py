@@ -77,6 +77,7 @@ class PopFeature(Feature):
             parts, journal=self._journal, orders=self._orders, waiting=self._waiting
         )
         peeking = Peeking(parts, self.popping, reader, self._offsets)
+        self.logged_tables = (self._orders.logged_table(),)
         parts.counters.events.gauges.append(self._gauges)
         parts.positions.pops = self._offsets
         self._machines = Machines(parts.world, "pop")
@@ -149,7 +150,11 @@ class PopFeature(Feature):
         self._waiting.forget(is_gone)
 
     async def follow(self) -> None:
-        """Do nothing: a slave's log has the check points, and they are read when it becomes the master."""
+        """Read consumerOrderInfo.json; the log has the check points, which are read when this slave becomes the master.
+
+        Raises CodecError if only damaged copies of the file exist.
+        """
+        self._orders.load()
 
     async def close(self) -> None:
         """On a master, answer waiting pops, record acknowledgements, commit offsets, and save the state of pops in order.
@@ -158,12 +163,11 @@ class PopFeature(Feature):
         committed then.
         """
         await self._machines.close()
-        if not self._is_running:
-            return
-        self._waiting.close()
-        self._write_and_say()
-        await self._flushed()
-        self._write_and_say()
+        if self._is_running:
+            self._waiting.close()
+            self._write_and_say()
+            await self._flushed()
+            self._write_and_say()
         await self._orders.saver.close()
 
     async def _flushed(self) -> None:
@@ -225,6 +229,7 @@ class AssignmentFeature(Feature):
                 self._take_modes,
             ),
         )
+        self.logged_tables = (self._assignments.logged_table(),)
 
     async def start(self) -> None:
         """Read the request modes from messageRequestMode.json; raises CodecError if only damaged copies exist."""

@@ -5,16 +5,22 @@ time is over, messages are delivered again from there. Follows ConsumerOrderInfo
 consumerOrderInfo.json.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import Place
+from cometmq.broker.tables.logged_table import LoggedTable
 from cometmq.broker.tables.saving import Saver
+from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
 from cometmq.codec.bodies.order_state import (
     OrderState,
     decode_order_states,
     encode_order_states,
+    order_state,
+    order_state_json,
 )
+from cometmq.model.numbers import whole_number
+from cometmq.steps.steps import Steps
 
 # Time after which an unused queue is forgotten (CLEAN_SPAN_FROM_LAST), ms.
 _FORGOTTEN_MS = 24 * 3_600_000
@@ -28,6 +34,7 @@ class Orders:
         self._clock = parts.clock
         self._file = parts.config_file("consumerOrderInfo.json")
         self._states: dict[Place, OrderState] = {}
+        self._on_change: list[Callable[[str], None]] = []
         self.saver = Saver(self._file, self._snapshot, parts.pool)
 
     def load(self) -> None:
@@ -76,7 +83,7 @@ class Orders:
             tuple(offsets), pop_time_ms, invisible_ms, self._clock.now_ms(),
             attempt_id=attempt_id, counts=counts,
         )  # fmt: skip
-        self.saver.changed()
+        self._changed(place)
         return counts
 
     def acknowledge(self, place: Place, offset: int, pop_time_ms: int) -> int:
@@ -92,7 +99,7 @@ class Orders:
         if offset not in state.offsets:
             return NOT_FOUND
         state.acknowledged |= 1 << state.offsets.index(offset)
-        self.saver.changed()
+        self._changed(place)
         for index, each in enumerate(state.offsets):
             if not state.acknowledged >> index & 1:
                 return each
@@ -114,7 +121,7 @@ class Orders:
         state = self._states.get(place)
         if state is not None and state.pop_time_ms == pop_time_ms and offset in state.offsets:
             state.visible[offset] = at_ms
-            self.saver.changed()
+            self._changed(place)
 
     def truncated(self, end_of: Callable[[str, int], int]) -> None:
         """Unlock queues popped in order if a truncation removed messages in flight.
@@ -129,17 +136,63 @@ class Orders:
     def forget(self, place: Place) -> None:
         """Forget the messages in flight of a queue that is popped in order, which unlocks it."""
         if self._states.pop(place, None) is not None:
-            self.saver.changed()
+            self._changed(place)
 
     def forget_all(self, is_gone: Callable[[str, str], bool]) -> None:
         """Forget the pops in order of deleted topics or groups; `is_gone` gets topic and group."""
         for place in [place for place in self._states if is_gone(place[1], place[0])]:
             self.forget(place)
 
+    def _changed(self, place: Place) -> None:
+        self.saver.changed()
+        self._note(place)
+
+    def _note(self, place: Place) -> None:
+        for note in self._on_change:
+            note(_key_of(place))
+
+    def logged_table(self) -> LoggedTable:
+        """Return the states as a table of a group that elects its leader; a key is "topic@queue@group"."""
+
+        def value(key: str) -> Mapping[str, object] | None:
+            state = self._states.get(_place_of(key))
+            return None if state is None else order_state_json(state)
+
+        def apply(changes: Mapping[str, OrderState | None]) -> Steps[None]:
+            for key, state in changes.items():
+                place = _place_of(key)
+                self._states.pop(place, None)
+                if state is not None:
+                    self._states[place] = state
+            self.saver.changed()
+            yield from ()
+
+        return LoggedTable(
+            "orderStates",
+            lambda: list(map(_key_of, self._states)),
+            value,
+            order_state,
+            apply,
+            self._on_change,
+        )
+
     def _snapshot(self) -> Callable[[], str]:
         oldest = self._clock.now_ms() - _FORGOTTEN_MS
-        self._states = {
-            place: state for place, state in self._states.items() if state.used_ms > oldest
-        }
+        for place in [at for at, state in self._states.items() if state.used_ms <= oldest]:
+            del self._states[place]
+            self._note(place)
         text = encode_order_states(self._states)
         return lambda: text
+
+
+def _key_of(place: Place) -> str:
+    group, topic, queue_id = place
+    return TOPIC_GROUP_SEPARATOR.join((topic, str(queue_id), group))
+
+
+def _place_of(key: str) -> Place:
+    """Return the place of a key; that of a malformed one has the queue -1, which no topic has."""
+    topic, _, rest = key.partition(TOPIC_GROUP_SEPARATOR)
+    queue_id, _, group = rest.partition(TOPIC_GROUP_SEPARATOR)
+    number = whole_number(queue_id)
+    return group, topic, -1 if number is None else number

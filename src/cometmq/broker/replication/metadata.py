@@ -46,10 +46,9 @@ AskMaster = Callable[[str, int, Mapping[str, str], Done], None]
 
 
 class _Late(NamedTuple):
-    """Tables that wait until the log reaches an offset, and the term in which they were read."""
+    """Tables that wait until the log reaches an offset."""
 
     log_end: int
-    term: int
     read: list[tuple[MasterTable, Any]]
 
 
@@ -59,12 +58,54 @@ class KnownLog(NamedTuple):
     Attributes:
         end: Returns the physical offset up to which it has the master's log.
         is_joined: Returns whether it is known to be the master's.
-        term: Returns the term of the elected master; 0 without elections.
     """
 
     end: Callable[[], int]
     is_joined: Callable[[], bool]
-    term: Callable[[], int] = lambda: 0
+
+
+def _call(
+    ask: AskMaster, master: str, code: int, fields: Mapping[str, str] | None = None
+) -> Steps[PeerAnswer]:
+    answer: PeerAnswer = yield from called_back(
+        lambda done: ask(master, code, fields or {}, done)
+    )
+    if answer.code != ResponseCode.SUCCESS:
+        raise BrokerRefused(answer.code, answer.remark or "", master)
+    return answer
+
+
+def tell_offsets(offsets: Offsets, master: str, ask: AskMaster) -> Steps[None]:
+    """Send the master at an address the offsets that groups committed at this slave, at most 1,000.
+
+    Offsets that it refuses are logged.
+
+    Raises:
+        NetError: The master cannot be asked.
+    """
+    told = 0
+    for key, queues in offsets.grown().items():
+        topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
+        for queue_id, offset in queues.items():
+            if told == TOLD_MAX:
+                return
+            told += 1
+            request = UpdateConsumerOffset(group, topic, queue_id, offset)
+            try:
+                yield from _call(
+                    ask, master, RequestCode.UPDATE_CONSUMER_OFFSET, encode_fields(request)
+                )
+            except BrokerRefused as refused:
+                _log.warning(
+                    "the master refused an offset that was committed here: %s", refused
+                )
+    if told:
+        _log.info(
+            "sent to the master %s: %d %s committed here",
+            master,
+            told,
+            plural(told, "offset"),
+        )
 
 
 class MasterMetadata:
@@ -143,27 +184,17 @@ class MasterMetadata:
         for table in self._tables:
             if not table.needs_log:
                 yield from self._copy_table(master, table)
-        yield from self._tell_offsets(master)
+        yield from tell_offsets(self._offsets, master, self._ask)
         if self._late is None:
             yield from self._read_late(master)
         yield from self._take_late()
 
     # --- requests
 
-    def _call(
-        self, master: str, code: int, fields: Mapping[str, str] | None = None
-    ) -> Steps[PeerAnswer]:
-        answer: PeerAnswer = yield from called_back(
-            lambda done: self._ask(master, code, fields or {}, done)
-        )
-        if answer.code != ResponseCode.SUCCESS:
-            raise BrokerRefused(answer.code, answer.remark or "", master)
-        return answer
-
     def _answer(self, master: str, code: int) -> Steps[PeerAnswer | None]:
         """Return the master's answer with a table; None if it is empty, SYSTEM_ERROR or REQUEST_CODE_NOT_SUPPORTED."""
         try:
-            answer = yield from self._call(master, code)
+            answer = yield from _call(self._ask, master, code)
         except BrokerRefused as refused:
             if refused.code not in (
                 ResponseCode.SYSTEM_ERROR,
@@ -204,7 +235,7 @@ class MasterMetadata:
             ) from None
 
     def _read_late(self, master: str) -> Steps[None]:
-        read, term = [], self._log.term()
+        read = []
         for table in self._tables:
             if table.needs_log:
                 answer = yield from self._answer(master, table.code)
@@ -213,53 +244,22 @@ class MasterMetadata:
         if not read:
             return
         # Requested last, so everything in the tables is before this end.
-        numbers = yield from self._call(master, RequestCode.GET_BROKER_RUNTIME_INFO)
+        numbers = yield from _call(self._ask, master, RequestCode.GET_BROKER_RUNTIME_INFO)
         end = decode_kv_table(numbers.body).get("commitLogMaxOffset", "")
         log_end = whole_number(end)
         if log_end is None:
             raise CodecError(
                 f"its answer to GET_BROKER_RUNTIME_INFO is invalid: commitLogMaxOffset is {as_given(end, 40)}"
             )
-        self._late = _Late(log_end, term, read)
+        self._late = _Late(log_end, read)
 
     def _take_late(self) -> Steps[None]:
         late = self._late
-        if late is not None and late.term != self._log.term():
-            late = self._late = None  # The log of that master may have been truncated since.
         if late is None or self._log.end() < late.log_end or not self._log.is_joined():
             return
         self._late = None
         for table, value in late.read:
             yield from table.take(value, late.log_end)
-
-    # --- offsets committed here
-
-    def _tell_offsets(self, master: str) -> Steps[None]:
-        told = 0
-        for key, queues in self._offsets.grown().items():
-            topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
-            for queue_id, offset in queues.items():
-                if told == TOLD_MAX:
-                    return
-                told += 1
-                yield from self._tell(
-                    master, UpdateConsumerOffset(group, topic, queue_id, offset)
-                )
-        if told:
-            _log.info(
-                "sent to the master %s: %d %s committed here",
-                master,
-                told,
-                plural(told, "offset"),
-            )
-
-    def _tell(self, master: str, request: UpdateConsumerOffset) -> Steps[None]:
-        try:
-            yield from self._call(
-                master, RequestCode.UPDATE_CONSUMER_OFFSET, encode_fields(request)
-            )
-        except BrokerRefused as refused:
-            _log.warning("the master refused an offset that was committed here: %s", refused)
 
 
 def metadata_of(

@@ -26,7 +26,6 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.errors import RequestError, invalid_parameter
-from cometmq.model.text import as_given
 from cometmq.net.answer import Answer
 from cometmq.net.answering import as_is, body_of, by_code, by_fields, header_of
 from cometmq.net.channel import Channel
@@ -231,17 +230,6 @@ def slave_answers(
     return [{code: instead(code, answer) for code, answer in part.items()} for part in answers]
 
 
-# Header field with the term of a member of a group that elects its leader, in its requests for tables.
-GROUP_TERM = "groupTerm"
-_OF_TERM = (
-    *TABLES,
-    Code.GET_ALL_DELAY_OFFSET,
-    Code.GET_TIMER_METRICS,
-    Code.GET_TIMER_CHECK_POINT,
-    Code.GET_BROKER_RUNTIME_INFO,
-)
-
-
 class _RefusedBatch(BatchHandler):
     """A handler that refuses requests of one kind, sends or acknowledgements, one or several that were read together."""
 
@@ -258,18 +246,12 @@ class _RefusedBatch(BatchHandler):
 
 def noting_slaves(answers: Answers, copies: TableCopies) -> Answers:
     """Return a master's handlers, which also tell `copies` which slaves request tables, if they send their id."""
-    return _wrapped(answers, TABLES, lambda handler: _noting(handler, copies))
-
-
-def _wrapped(
-    answers: Answers, codes: Iterable[int], wrap: Callable[[Handler], Handler]
-) -> Answers:
     wrapped: dict[int, AnyHandler] = dict(answers)
-    for code in codes:
+    for code in TABLES:
         handler = answers.get(code)
         if handler is not None:
             assert not isinstance(handler, WithAsker | BatchHandler)
-            wrapped[code] = wrap(handler)
+            wrapped[code] = _noting(handler, copies)
     return wrapped
 
 
@@ -281,27 +263,3 @@ def _noting(handler: Handler, copies: TableCopies) -> Handler:
         return handler(command, peer)
 
     return note
-
-
-def of_term(answers: Answers, leads: Callable[[str], bool]) -> Answers:
-    """Return handlers that refuse requests for tables if they name an election term that this broker does not lead.
-
-    `leads` returns whether it leads a term. Requests without a term are handled as before.
-
-    The slave deletes topics that the table lacks. The table of a master of another term may lack topics whose messages
-    the slave has.
-    """
-    return _wrapped(answers, _OF_TERM, lambda handler: _of_term(handler, leads))
-
-
-def _of_term(handler: Handler, leads: Callable[[str], bool]) -> Handler:
-    def check(command: Command, peer: Peer) -> Outcome:
-        term = command.fields.get(GROUP_TERM)
-        if term is None or leads(term):
-            return handler(command, peer)
-        raise RequestError(
-            ResponseCode.SERVICE_NOT_AVAILABLE,
-            f"this broker does not lead its group in term {as_given(term, 20)}; ask the leader",
-        )
-
-    return check

@@ -1,10 +1,18 @@
 """A table whose changes are in the log of a group that elects its leader; its owner defines how they are applied."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from cometmq.broker.tables.saving import Logged
+from cometmq.codec.bodies.json_object import JsonObject
 from cometmq.codec.bodies.table_changes import ReadValue
 from cometmq.steps.steps import Steps
+
+
+class LogWaiter(Protocol):
+    """Something that waits until changes are in the log of a group, such as the `Saver` of a table."""
+
+    logged: Logged
 
 
 class LoggedTable(NamedTuple):
@@ -16,6 +24,8 @@ class LoggedTable(NamedTuple):
         value: Returns the current value of a key as JSON value; None if there is none.
         read: Decodes a value. Raises CodecError.
         apply: Sets the decoded values of some keys, or removes the keys whose value is None.
+        on_change: Called with the key of each change; the leader appends the function that notes it.
+        waiter: Gets the function that waits for the log, on the leader; None if nobody waits for changes.
     """
 
     name: str
@@ -23,3 +33,15 @@ class LoggedTable(NamedTuple):
     value: Callable[[str], Mapping[str, object] | None]
     read: ReadValue
     apply: Callable[[Mapping[str, Any]], Steps[None]]
+    on_change: list[Callable[[str], None]]
+    waiter: LogWaiter | None = None
+
+
+def numbers_json(numbers: Mapping[int, int]) -> Mapping[str, object] | None:
+    """Return numbers by number, such as offsets by queue, as the value of a key; None if there are none."""
+    return {str(key): number for key, number in numbers.items()} or None
+
+
+def numbers_of(part: JsonObject, key: str) -> dict[int, int]:
+    """Decode the value that `numbers_json` returned. Raises CodecError if it is malformed."""
+    return part.numbered(key, JsonObject.int64)

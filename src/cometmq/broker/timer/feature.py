@@ -2,15 +2,17 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from cometmq.broker.counters.events import Gauge
 from cometmq.broker.parts import Feature, Parts
+from cometmq.broker.tables.logged_table import LoggedTable
 from cometmq.broker.tables.master_table import MasterTable
 from cometmq.broker.timer.delivery import LOOK_SECONDS, TimedDelivery
 from cometmq.broker.timer.recall import Recall
 from cometmq.broker.timer.times import TimedSends
 from cometmq.broker.transactions.waiting_counts import SAVE_SECONDS, WaitingCounts
+from cometmq.codec.bodies.timer_progress import timer_progress, timer_progress_json
 from cometmq.codec.bodies.waiting_counts import TIMER, WaitingTable, decode_waiting
 from cometmq.codec.timer_files import TimerCheck, decode_check
 from cometmq.model.codes import RequestCode
@@ -20,6 +22,8 @@ from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.timer.files import TimerFiles
 
 _log = logging.getLogger(__name__)
+
+_WHEEL = "wheel"  # The only key of the table of the timer's progress.
 
 
 class Timer(Feature):
@@ -43,8 +47,12 @@ class Timer(Feature):
         parts.counters.events.gauges.append(self._gauges)
         self._machines = Machines(parts.world, "timer")
         self._is_running = False
+        self._on_progress: list[Callable[[str], None]] = []
         if settings.is_timer_on:
             self.master_tables = self._tables()
+            self.logged_tables = (
+                self._counts.logged_table("timerCounts"), self._progress_table(),
+            )  # fmt: skip
 
     async def start(self) -> None:
         """Open the files and start the timer if it is switched on (timerWheelEnable).
@@ -70,6 +78,11 @@ class Timer(Feature):
             first_seconds=interval,
             period_seconds=interval,
         ).wake
+        self._delivery.on_progress = self._note_progress
+
+    def _note_progress(self) -> None:
+        for note in self._on_progress:
+            note(_WHEEL)
 
     def _tables(self) -> tuple[MasterTable, ...]:
         return (
@@ -84,6 +97,31 @@ class Timer(Feature):
                 self._take_check,
                 needs_log=True,
             ),
+        )
+
+    def _progress_table(self) -> LoggedTable:
+        """Return the timer's progress as a table of a group that elects its leader, with one key.
+
+        Everything due before the time was delivered, and the timer's topic was read up to the offset, before the record.
+        """
+
+        def value(_key: str) -> Mapping[str, object] | None:
+            return timer_progress_json(self._files.read_ms, self._files.queue_offset)
+
+        def apply(changes: Mapping[str, tuple[int, int] | None]) -> Steps[None]:
+            progress = changes.get(_WHEEL)
+            if progress is not None:
+                read_ms, queue_offset = progress
+                check = self._files.check._replace(read_ms=read_ms, queue_offset=queue_offset)
+                yield from elsewhere(lambda: self._files.take_check(check))
+
+        return LoggedTable(
+            "timerProgress",
+            lambda: [_WHEEL] if self._is_running else [],
+            value,
+            timer_progress,
+            apply,
+            self._on_progress,
         )
 
     async def follow(self) -> None:

@@ -9,10 +9,18 @@ import logging
 from collections.abc import Callable, Mapping
 
 from cometmq.broker.parts import Parts
+from cometmq.broker.tables.logged_table import LoggedTable
 from cometmq.broker.tables.saving import Saver
-from cometmq.codec.bodies.waiting_counts import WaitingTable, decode_waiting, encode_waiting
+from cometmq.codec.bodies.waiting_counts import (
+    WaitingTable,
+    decode_waiting,
+    encode_waiting,
+    waiting_count,
+    waiting_count_json,
+)
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import CodecError
+from cometmq.steps.steps import Steps
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +37,7 @@ class WaitingCounts:
         self._member = member
         self._version = DataVersion(parts.clock.now_ms())
         self._counts: dict[str, tuple[int, int]] = {}
+        self._on_change: list[Callable[[str], None]] = []
         self.saver = Saver(self._file, self._snapshot, parts.pool)
 
     def load(self) -> None:
@@ -47,7 +56,7 @@ class WaitingCounts:
         """Add `step`, which may be negative, to the count of a topic's waiting messages; it does not fall below 0."""
         count, _ = self._counts.get(topic, (0, 0))
         self._counts[topic] = max(count + step, 0), self._clock.now_ms()
-        self.saver.changed()
+        self._changed(topic)
 
     def set_all(self, counts: Mapping[str, int]) -> None:
         """Replace the counts of waiting messages of all topics; known topics without a new count get 0."""
@@ -56,18 +65,42 @@ class WaitingCounts:
             count = counts.get(topic, 0)
             if self._counts.get(topic, (-1, 0))[0] != count:
                 self._counts[topic] = count, now_ms
-                self.saver.changed()
+                self._changed(topic)
 
     def forget(self, topic: str) -> None:
         """Forget the count of waiting messages of a deleted topic."""
         if self._counts.pop(topic, None) is not None:
-            self.saver.changed()
+            self._changed(topic)
+
+    def _changed(self, topic: str) -> None:
+        self.saver.changed()
+        for note in self._on_change:
+            note(topic)
 
     def take(self, table: WaitingTable) -> None:
         """Replace counts of waiting messages and version by those of this slave's master."""
         if (table.version, table.counts) != (self._version, self._counts):
             self._version, self._counts = table.version, dict(table.counts)
             self.saver.changed()
+
+    def logged_table(self, name: str) -> LoggedTable:
+        """Return the counts as a table, called `name`, of a group that elects its leader."""
+
+        def value(topic: str) -> Mapping[str, object] | None:
+            count = self._counts.get(topic)
+            return None if count is None else waiting_count_json(count)
+
+        def apply(changes: Mapping[str, tuple[int, int] | None]) -> Steps[None]:
+            counts = {**self._counts, **changes}
+            self._counts = {
+                topic: count for topic, count in counts.items() if count is not None
+            }
+            self.saver.changed()
+            yield from ()
+
+        return LoggedTable(
+            name, lambda: list(self._counts), value, waiting_count, apply, self._on_change
+        )
 
     def counts(self) -> dict[str, int]:
         """Return by topic the number of messages that wait for their delivery time, or for the end of a transaction."""

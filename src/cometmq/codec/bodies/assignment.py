@@ -114,6 +114,16 @@ def decode_request_mode(content: bytes) -> RequestModeConfig:
     return _MODE.of(load_request(content, "request mode"))
 
 
+def request_mode_json(config: RequestModeConfig) -> dict[str, Any]:
+    """Convert a request mode to a dict of JSON values."""
+    return _MODE.to_json(config)
+
+
+def request_mode(part: JsonObject, key: str) -> RequestModeConfig:
+    """Decode the request mode in a field of a table. Raises CodecError if it is malformed."""
+    return _MODE.in_field(part, key)
+
+
 def encode_request_modes(
     modes: Mapping[tuple[str, str], RequestModeConfig], *, pretty: bool = True
 ) -> str:

@@ -73,6 +73,16 @@ _STATE = JsonMembers(
 )
 
 
+def order_state_json(state: OrderState) -> dict[str, Any]:
+    """Convert the state of a queue to a dict of JSON values."""
+    return _STATE.to_json(state)
+
+
+def order_state(part: JsonObject, key: str) -> OrderState:
+    """Decode the state of a queue in a field of a table. Raises CodecError if it is malformed."""
+    return _STATE.in_field(part, key)
+
+
 def encode_order_states(states: Mapping[Place, OrderState]) -> str:
     """Encode states of queues popped in order as the text of consumerOrderInfo.json."""
     table: dict[str, dict[int, Any]] = {}

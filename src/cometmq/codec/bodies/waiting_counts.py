@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from cometmq.codec import fastjson
-from cometmq.codec.bodies.json_object import load_object
+from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.model.data_version import DataVersion
 from cometmq.model.frozen import dataclass
 
@@ -24,10 +24,7 @@ class WaitingTable:
 
 def encode_waiting(table: WaitingTable, member: str) -> str:
     """Encode a table of waiting messages as JSON text; its field `member`, TIMER or TRANSACTION, has the counts."""
-    counts = {
-        topic: {"count": count, "timeStamp": changed_ms}
-        for topic, (count, changed_ms) in table.counts.items()
-    }
+    counts = {topic: waiting_count_json(count) for topic, count in table.counts.items()}
     return fastjson.dumps({"dataVersion": table.version.to_json(), member: counts}).decode()
 
 
@@ -38,8 +35,16 @@ def decode_waiting(text: str, member: str) -> WaitingTable:
     """
     body = load_object(text, member)
     part = body.member(member)
-    counts = {}
-    for topic in part.names():
-        of = part.member(topic)
-        counts[topic] = (of.int64("count", 0), of.int64("timeStamp", 0))
+    counts = {topic: waiting_count(part, topic) for topic in part.names()}
     return WaitingTable(body.version("dataVersion"), counts)
+
+
+def waiting_count_json(count: tuple[int, int]) -> dict[str, int]:
+    """Convert the number of a topic's waiting messages, and when it changed (ms since 1970), to a dict of JSON values."""
+    return {"count": count[0], "timeStamp": count[1]}
+
+
+def waiting_count(part: JsonObject, topic: str) -> tuple[int, int]:
+    """Decode what `waiting_count_json` returned from the field of a topic. Raises CodecError if it is malformed."""
+    of = part.member(topic)
+    return of.int64("count", 0), of.int64("timeStamp", 0)

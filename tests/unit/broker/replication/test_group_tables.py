@@ -46,7 +46,7 @@ class Member:
         machines = Machines(LoopWorld(store=self.store), "test")
         self.writer = TableLogWriter(
             self.parts,
-            self.reader.tables,
+            self.reader.lasting,
             snapshot=self.reader.snapshot,
             run=machines.run,
             leads=lambda: self.leads,

@@ -1,6 +1,6 @@
-"""The tables that a group keeps in its log: topics, deletions, groups, consumer offsets, and their resets, in this order.
+"""The tables of every broker that a group keeps in its log, in the order in which changes are applied. Features add others.
 
-Topics come before their deletions, and both before the offsets in them, as on the leader, where a deletion lets everything
+Topics come before their deletions, and both before everything about them, as on the leader, where a deletion lets everything
 else forget the topic.
 """
 
@@ -11,13 +11,12 @@ from cometmq.broker.parts import LastingParts
 from cometmq.broker.replication.master_tables import delete_before
 from cometmq.broker.tables.deleted_topics import group_of_deletion
 from cometmq.broker.tables.groups import Groups
-from cometmq.broker.tables.logged_table import LoggedTable
+from cometmq.broker.tables.logged_table import LoggedTable, numbers_json, numbers_of
 from cometmq.broker.tables.offsets import Offsets
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
 from cometmq.codec.bodies.deleted_topics import DeletedTopic, deletion, deletion_json
 from cometmq.codec.bodies.group_config import GroupEntry, group_entry, group_entry_json
-from cometmq.codec.bodies.json_object import JsonObject
 from cometmq.codec.bodies.topic_config import topic, topic_json
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps, turn_end
@@ -25,8 +24,8 @@ from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
-TOPICS, DELETIONS, GROUPS = "topics", "deletedTopics", "groups"
-OFFSETS, RESETS = "consumerOffsets", "offsetResets"
+# Names of the tables that the writer handles in a way of their own.
+TOPICS, DELETIONS, OFFSETS = "topics", "deletedTopics", "consumerOffsets"
 
 
 def logged_tables(parts: LastingParts) -> tuple[LoggedTable, ...]:
@@ -55,6 +54,8 @@ def _topics(topics: Topics) -> LoggedTable:
         value,
         lambda part, name: topic(part.member(name), name),
         apply,
+        topics.on_change,
+        topics.saver,
     )
 
 
@@ -75,7 +76,13 @@ def _deletions(parts: LastingParts) -> LoggedTable:
             deleted.put(name, found)
 
     return LoggedTable(
-        DELETIONS, deleted.names, value, lambda part, name: deletion(part.member(name)), apply
+        DELETIONS,
+        deleted.names,
+        value,
+        lambda part, name: deletion(part.member(name)),
+        apply,
+        deleted.on_note,
+        deleted.saver,
     )
 
 
@@ -116,13 +123,15 @@ def _groups(groups: Groups) -> LoggedTable:
         groups.apply(changes)
         yield from ()
 
-    return LoggedTable(GROUPS, groups.names, value, group_entry, apply)
+    return LoggedTable(
+        "groups", groups.names, value, group_entry, apply, groups.on_change, groups.saver
+    )
 
 
 def _offsets(offsets: Offsets) -> LoggedTable:
     def value(key: str) -> Mapping[str, object] | None:
         topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
-        return _by_queue_json(offsets.live(group, topic))
+        return numbers_json(offsets.live(group, topic))
 
     def apply(changes: Mapping[str, Mapping[int, int] | None]) -> Steps[None]:
         for key, queues in changes.items():
@@ -130,7 +139,13 @@ def _offsets(offsets: Offsets) -> LoggedTable:
         yield from ()
 
     return LoggedTable(
-        OFFSETS, lambda: [key for key, _ in offsets.places()], value, _by_queue, apply
+        OFFSETS,
+        lambda: [key for key, _ in offsets.places()],
+        value,
+        numbers_of,
+        apply,
+        offsets.on_change,
+        offsets,
     )
 
 
@@ -143,17 +158,10 @@ def _resets(offsets: Offsets) -> LoggedTable:
         yield from ()
 
     return LoggedTable(
-        RESETS,
+        "offsetResets",
         lambda: list(offsets.resets),
-        lambda key: _by_queue_json(offsets.resets.get(key, {})),
-        _by_queue,
+        lambda key: numbers_json(offsets.resets.get(key, {})),
+        numbers_of,
         apply,
+        offsets.on_change,
     )
-
-
-def _by_queue_json(queues: Mapping[int, int]) -> Mapping[str, object] | None:
-    return {str(number): offset for number, offset in queues.items()} or None
-
-
-def _by_queue(part: JsonObject, key: str) -> dict[int, int]:
-    return part.numbered(key, JsonObject.int64)

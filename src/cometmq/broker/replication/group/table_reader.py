@@ -5,7 +5,7 @@ never were committed. It reads from the last complete snapshot on, and gives its
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
 
@@ -43,16 +43,22 @@ class TableLogReader:
     Attributes:
         snapshot: The place of the last complete snapshot that is known; None if none is.
         has_read: Whether the tables have had the content of the log since the start.
+        lasting: The tables that stay when the role of this member changes.
     """
 
-    def __init__(self, store: MessageStore, tables: Sequence[LoggedTable]) -> None:
+    def __init__(self, store: MessageStore, lasting: Sequence[LoggedTable]) -> None:
         self.snapshot: SnapshotPlace | None = None
         self.has_read = False
-        self.tables = tables
+        self.lasting = lasting
         self._store = store
-        self._readers = {table.name: table.read for table in tables}
+        self.apply_to(())
         # Queue offset of the next record; None: what the tables have may differ from the log.
         self._next: int | None = None
+
+    def apply_to(self, tables: Iterable[LoggedTable]) -> None:
+        """Apply changes to these tables, too: those of the features of the member's new role."""
+        self._tables = (*self.lasting, *tables)
+        self._readers = {table.name: table.read for table in self._tables}
 
     def rewind(self) -> None:
         """Read again from the last snapshot on, because the tables may have changes that are not in the log."""
@@ -92,7 +98,7 @@ class TableLogReader:
                     content[name].update(values)
                 yield from turn_end()
         if place is not None:
-            for table in self.tables:
+            for table in self._tables:
                 missing = set(table.all_keys()).difference(content[table.name])
                 content[table.name].update(dict.fromkeys(missing))
         yield from self._apply(content)
@@ -143,7 +149,7 @@ class TableLogReader:
             return {}
 
     def _apply(self, changes: Changes) -> Steps[None]:
-        for table in self.tables:
+        for table in self._tables:
             values = iter(changes.get(table.name, {}).items())
             while some := dict(islice(values, _KEYS_AT_ONCE)):
                 yield from table.apply(some)

@@ -1,9 +1,9 @@
 """Writes the changes of the leader's tables to the log of its group, and snapshots of all tables (docs/design/0068).
 
-A change is appended when it is made, before what depends on it, such as messages of a new topic. Offsets that consumers
-commit are written once per second. A snapshot is due when a log file begins, so that older files may be deleted, and
-when much was written since the last one. It is written in pieces, between which changes are written, too: what is read from
-the beginning of a snapshot to the end of the log has the last value of each key.
+The change of a topic is appended when it is made, before what depends on it, such as messages of a new topic. Others are
+noted: they are written once per second, or when a request waits for them. A snapshot is due when a log file begins, so
+that older files may be deleted, and when much was written since the last one. It is written in pieces, between which
+changes are written, too: what is read from the beginning of a snapshot to the end of the log has the last value of each key.
 """
 
 import asyncio
@@ -15,9 +15,7 @@ from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.parts import LastingParts
 from cometmq.broker.replication.group.logged_tables import (
     DELETIONS,
-    GROUPS,
     OFFSETS,
-    RESETS,
     TOPICS,
     delete_queues,
 )
@@ -44,9 +42,10 @@ from cometmq.store.positions import Durability
 _log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 1.0
-# Number of members of the values in a record, with those one level below, if it has more than one key: some 2 ms, and
-# some 50 KB.
+# Members of the values in a record, if it has more than one key: some 2 ms, and some 50 KB. A text counts as one for each
+# 25 characters.
 _MEMBERS_AT_ONCE = 2_000
+_TEXT_SIZE = 25
 # A snapshot is due after so many bytes of changes, if it is not larger itself.
 _CHANGES_SIZE_MAX = 4 << 20
 _TOPIC = TopicConfig(TABLES_TOPIC, 1, 1)
@@ -78,7 +77,8 @@ class TableLogWriter:
         """
         self.touched: set[str] = set()
         self._parts = parts
-        self._tables = {table.name: table for table in tables}
+        self._tables: dict[str, LoggedTable] = {}
+        self._lasting = tuple(tables)
         self._snapshot = snapshot
         self._run = run
         self._leads = leads
@@ -89,16 +89,21 @@ class TableLogWriter:
         self._has_failed = False
 
     def begin(self) -> None:
-        """Write every change from now on; changes of topics and groups are saved once a majority has them."""
-        topics, groups, offsets = self._parts.topics, self._parts.groups, self._parts.offsets
-        offsets.lead(self.touched)
-        offsets.logged, topics.is_logged = self.logged, True
-        for saver in (topics.saver, topics.deleted.saver, groups.saver):
-            saver.logged = self.logged
-        topics.on_change.append(partial(self.change, TOPICS))
-        topics.deleted.on_note.append(self._note_deletion)
-        groups.on_change.append(partial(self.change, GROUPS))
-        offsets.on_change += [partial(self.note, OFFSETS), partial(self.note, RESETS)]
+        """Write every change from now on; a wait for one ends once a majority has it."""
+        topics = self._parts.topics
+        self._parts.offsets.lead(self.touched)
+        topics.is_logged = True
+        topics.deleted.on_note.append(self._note_gone)
+        self.join(self._lasting)
+        topics.on_change.append(self._append_topic)  # Once it is noted.
+
+    def join(self, tables: Iterable[LoggedTable]) -> None:
+        """Write the changes of these tables, too."""
+        for table in tables:
+            self._tables[table.name] = table
+            table.on_change.append(partial(self.note, table.name))
+            if table.waiter is not None:
+                table.waiter.logged = self.logged
 
     def stop(self) -> None:
         """Write nothing any more: from now on no change counts as stored by the group."""
@@ -106,10 +111,10 @@ class TableLogWriter:
 
     def end(self) -> None:
         """Let later saves not wait for the log; the owner of the tables' lists of callbacks removes those of `begin`."""
-        topics, groups, offsets = self._parts.topics, self._parts.groups, self._parts.offsets
-        offsets.logged, topics.is_logged = not_logged, False
-        for saver in (topics.saver, topics.deleted.saver, groups.saver):
-            saver.logged = not_logged
+        self._parts.topics.is_logged = False
+        for table in self._lasting:
+            if table.waiter is not None:
+                table.waiter.logged = not_logged
 
     # --- changes
 
@@ -117,15 +122,13 @@ class TableLogWriter:
         """Note a change; it is written with the next one, or soon."""
         self._changed[table, key] = None
 
-    def _note_deletion(self, name: str) -> None:
-        """Note a deletion; one record has it and that the topic is gone, or a leader could die between the two."""
+    def _note_gone(self, name: str) -> None:
+        """Note that a deleted topic is gone; the record of the deletion has it, or a leader could die between the two."""
         if group_of_deletion(name) is None:
             self.note(TOPICS, name)
-        self.note(DELETIONS, name)
 
-    def change(self, table: str, key: str) -> None:
-        """Append a change, and those noted before; if the store refuses them they are written later, see `logged`."""
-        self.note(table, key)
+    def _append_topic(self, _name: str) -> None:
+        """Append the changes noted until now; if the store refuses them they are written later, see `logged`."""
         try:
             self._append_changes()
         except CometError:
@@ -159,7 +162,7 @@ class TableLogWriter:
             value = self._tables[table].value(key)
             changes.setdefault(table, {})[key] = value
             some.append((table, key))
-            count += 1 + sum(map(_member_count, (value or {}).values()))
+            count += _weight(value or {})
             if count >= _MEMBERS_AT_ONCE:
                 yield some, encode_changes(changes)
                 some, changes, count = [], {}, 0
@@ -214,9 +217,7 @@ class TableLogWriter:
             self._has_failed = False
         except CometError as error:
             if not self._has_failed:
-                _log.warning(
-                    "topics, groups and offsets cannot be written to the log now: %s", error
-                )
+                _log.warning("changes of tables cannot be written to the log now: %s", error)
             self._has_failed = True
         return PERIOD_SECONDS
 
@@ -260,8 +261,14 @@ class TableLogWriter:
                 yield name, key
 
 
-def _member_count(value: object) -> int:
-    return 1 + len(value) if isinstance(value, dict | list) else 1
+def _weight(value: object) -> int:
+    """Return the estimated number of members of a value and all its parts."""
+    if isinstance(value, str):
+        return 1 + len(value) // _TEXT_SIZE
+    if not isinstance(value, dict | list):
+        return 1
+    parts = value.values() if isinstance(value, dict) else value
+    return 1 + len(parts) + sum(_weight(part) for part in parts if type(part) is not int)
 
 
 def _not_logged(why: str) -> RequestError:
