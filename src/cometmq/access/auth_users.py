@@ -95,6 +95,11 @@ class AuthUser:
         }
 
 
+def with_policies(user: AuthUser) -> dict[str, Any]:
+    """Return a user as a dict in RocketMQ's JSON form, with password and policies."""
+    return {**user.to_json(with_password=True), "policies": user.policies.to_json()}
+
+
 class AuthUsers(UserTable):
     """An immutable snapshot of all users of Auth 2.0."""
 
@@ -150,6 +155,7 @@ class AuthFile:
         self._cluster = cluster
         self._is_authorized = is_authorized
         self._changing = threading.Lock()
+        self._ensured: dict[str, str] = {}
         self.current = AuthUsers({}, unasked=unasked, unauthorized=unauthorized)
         self.current = self.current.changed(self._read())
 
@@ -278,11 +284,44 @@ class AuthFile:
             SettingsError: Name or password is invalid, or there are USERS_MAX users already.
             OSError: Writing failed.
         """
+        self._ensured[name] = password
         values = {"password": password, "userType": SUPER, "userStatus": ENABLE}
         user = self.current.find(name)
         is_as_wanted = user is not None and user.is_super and user.is_enabled
         if user is None or not is_as_wanted or user.secret != password.encode():
             self.put_user(name, values, is_new=user is None)
+
+    def ensure_again(self) -> list[str]:
+        """Repeat each `ensure_super`, and return the names of the users that this has changed. Raises as that does."""
+        before = self.current
+        for name, password in self._ensured.items():
+            self.ensure_super(name, password)
+        return [name for name in self._ensured if self.current.find(name) != before.find(name)]
+
+    def read(self, name: str, values: Mapping[str, Any]) -> AuthUser:
+        """Return the user that `with_policies` described; raise SettingsError if a value is invalid."""
+        user = self._changed_by(None, name, dict(values))
+        return replace(user, policies=read_policies(values.get("policies")))
+
+    def put_all(self, changes: Mapping[str, AuthUser | None]) -> None:
+        """Set users with their policies, or delete those that are None, as another server has them.
+
+        Raises:
+            RequestError: No enabled Super user would be left; nothing is changed.
+            OSError: Writing failed.
+        """
+        fresh = {
+            name: user for name, user in changes.items() if self.current.find(name) != user
+        }
+
+        def edit(users: dict[str, AuthUser]) -> None:
+            for name, user in fresh.items():
+                users.pop(name, None)
+                if user is not None:
+                    users[name] = user
+
+        if fresh:
+            self._edit(edit)
 
     def add_all(self, users: Mapping[str, AuthUser]) -> int:
         """Add users that do not exist yet, with their policies; return their number. Raises OSError if writing fails."""

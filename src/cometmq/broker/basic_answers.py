@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cometmq.broker.admin.requests.access import access_answers
 from cometmq.broker.admin.requests.configuration import configuration_answers
 from cometmq.broker.admin.requests.groups import group_answers
 from cometmq.broker.admin.requests.lookup import lookup_answers
@@ -50,7 +49,6 @@ def basic_answers(
         relay_answers(parts),
         configuration_answers(parts),
         cold_reader_answers(parts),
-        access_answers(parts),
         refusals(parts),
     ]
 

@@ -80,7 +80,7 @@ class ElectedMaster(MasterRole):
         Offsets that are committed from then on are kept for the next leader.
         """
         if self._answers:
-            answers = slave_answers(self._answers, is_read=True)
+            answers = slave_answers(self._answers, is_read=True, is_elected=True)
             self.ground.server.dispatcher.serve(self._make_table(answers))
         await self._machines.run(self._writer.finish())
         self._writer.stop()
@@ -182,7 +182,7 @@ class ElectedSlave(SlaveRole):
                 yield from self._reader.catch_up()
             except StoreBusy:
                 return _BUSY_SECONDS
-            if self._knows_offsets and not self._told_offsets:
+            if self._reader.has_read and not self._told_offsets:
                 self.serve_again()
         return NEVER
 
@@ -196,16 +196,13 @@ class ElectedSlave(SlaveRole):
         """Ignore the master that a nameserver names: the group knows its leader."""
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
-        self._told_offsets = self._knows_offsets
-        return super()._role_answers(answers)
-
-    @property
-    def _is_read(self) -> bool:
-        return self._group.running.is_readable
-
-    @property
-    def _knows_offsets(self) -> bool:
-        return self._reader.has_read
+        self._told_offsets = self._reader.has_read
+        return slave_answers(
+            answers,
+            is_read=self._group.running.is_readable,
+            is_elected=True,
+            knows_offsets=self._told_offsets,
+        )
 
     def look_again(self) -> None:
         """Serve or refuse reads, as is possible now, and wake the jobs that follow the leader's tables."""

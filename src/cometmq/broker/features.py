@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from cometmq.broker.admin.cleaning import Cleaning
+from cometmq.broker.admin.requests.access import AccessFeature
 from cometmq.broker.admin.requests.configuration import cleaning_answers
 from cometmq.broker.admin.requests.offsets import ResetHandler
 from cometmq.broker.admin.static_topics import StaticTopics
@@ -37,6 +38,7 @@ FEATURES: tuple[Callable[[Parts], Feature], ...] = (
     AssignmentFeature,
     ResetHandler,
     asked_by(cleaning_answers, Cleaning),
+    AccessFeature,
     StallWatch,
     MonitoringHandler,
 )

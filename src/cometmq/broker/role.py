@@ -546,17 +546,7 @@ class SlaveRole(RunningRole):
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
         """Return the handlers, with refusals in place of those for requests that a slave does not accept."""
-        return slave_answers(answers, is_read=self._is_read, knows_offsets=self._knows_offsets)
-
-    @property
-    def _knows_offsets(self) -> bool:
-        """True if this slave may tell which offsets consumers have committed, as far as it has copied them."""
-        return True
-
-    @property
-    def _is_read(self) -> bool:
-        """Whether consumers may read from this slave."""
-        return self._settings.is_slave_read
+        return slave_answers(answers, is_read=self._settings.is_slave_read)
 
     def _known_log(self) -> KnownLog:
         """Return, for the copying of tables, functions that return this log's end and whether a master is connected."""

@@ -6,7 +6,7 @@ needed (Java's client would drop a larger answer).
 
 from collections.abc import Callable
 
-from cometmq.broker.inner.redelivery import dispatched_record, topic_of
+from cometmq.broker.inner.redelivery import named_record, topic_of
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.query import (
     QueryMessageRequest,
@@ -71,7 +71,7 @@ class MessageLookup:
             RequestError: SYSTEM_ERROR: There is none, `may` does not permit it, or it is not dispatched yet and could
                 be lost by a power failure.
         """
-        record = yield from dispatched_record(self._store, request.offset)
+        record = yield from named_record(self._store, request.offset)
         # Without the right to see it, a client must not learn that it exists.
         if record is None or not may(topic_of(decode_record(record))):
             raise RequestError(

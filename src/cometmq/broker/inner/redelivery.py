@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from cometmq.broker.inner.puts import InnerMessage, InnerPuts, in_parts
 from cometmq.broker.tables.topic_policies import is_batch_topic
 from cometmq.broker.tables.topics import Topics
+from cometmq.codec.bodies.table_changes import TABLES_TOPIC
 from cometmq.codec.record import HOST_BITS, Record, decode_record
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import CodecError, RecordIllegal
@@ -77,6 +78,16 @@ def dispatched_record(store: MessageStore, physical_offset: int) -> Steps[bytes 
             lambda may_wait: store.read_record(physical_offset, may_wait=may_wait)
         )
     )
+
+
+def named_record(store: MessageStore, physical_offset: int) -> Steps[bytes | None]:
+    """Return the bytes of a record that a client names by its position, like `dispatched_record`.
+
+    None also for a record of a group's tables, which may have passwords.
+    """
+    found = yield from dispatched_record(store, physical_offset)
+    is_secret = found is not None and decode_record(found).topic == TABLES_TOPIC
+    return None if is_secret else found
 
 
 def is_of_deleted_topic(record: Record, properties: Mapping[str, str], topics: Topics) -> bool:

@@ -207,17 +207,45 @@ UNKNOWN: Mapping[int, tuple[int, str]] = {
 }
 
 
+# Also refused in a group that elects its leader, where other brokers have users of their own.
+_USERS = (
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+    "this broker does not lead its group: change users and policies at the leader, from which all members get them",
+)
+OF_LEADER: Mapping[int, tuple[int, str]] = dict.fromkeys(
+    (
+        Code.AUTH_CREATE_USER,
+        Code.AUTH_UPDATE_USER,
+        Code.AUTH_DELETE_USER,
+        Code.AUTH_CREATE_ACL,
+        Code.AUTH_UPDATE_ACL,
+        Code.AUTH_DELETE_ACL,
+    ),
+    _USERS,
+)
+
+
 def slave_answers(
-    answers: Iterable[Answers], *, is_read: bool, knows_offsets: bool = True
+    answers: Iterable[Answers],
+    *,
+    is_read: bool,
+    is_elected: bool = False,
+    knows_offsets: bool = True,
 ) -> list[Answers]:
     """Return handlers with refusals for the requests that a slave refuses.
 
     Args:
-        answers: The handlers.
-        is_read: Whether consumers may pull from it, the setting slaveReadEnable.
+        answers: The handlers of a master.
+        is_read: Whether consumers may read, as with the setting slaveReadEnable.
+        is_elected: Whether the slave is a member of a group that elects its leader.
         knows_offsets: Whether it knows the offsets that consumers have committed.
     """
-    refused = {**REFUSED, **({} if is_read else UNREAD), **({} if knows_offsets else UNKNOWN)}
+    refused = {
+        **REFUSED,
+        **({} if is_read else UNREAD),
+        **(OF_LEADER if is_elected else {}),
+        **({} if knows_offsets else UNKNOWN),
+    }
     batches = {refusal: _RefusedBatch(*refusal) for refusal in set(refused.values())}
     single = {refusal: refusing(*refusal) for refusal in set(refused.values())}
 

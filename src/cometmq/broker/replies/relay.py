@@ -6,7 +6,7 @@ AdminBrokerProcessor.callConsumer and Broker2Client of RocketMQ 5.3.3.
 
 from functools import partial
 
-from cometmq.broker.inner.redelivery import dispatched_record
+from cometmq.broker.inner.redelivery import named_record
 from cometmq.broker.parts import Parts
 from cometmq.broker.tables.client_peer import PeerAnswer
 from cometmq.broker.tables.members import Client, membership, who_may
@@ -82,7 +82,7 @@ class ClientRelay:
             _, physical_offset = decode_message_id(message_id)
         except CodecError as error:
             raise invalid_parameter(str(error)) from None
-        record = yield from dispatched_record(self._parts.store, physical_offset)
+        record = yield from named_record(self._parts.store, physical_offset)
         if record is None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"this broker has no message {message_id}"

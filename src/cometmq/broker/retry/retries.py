@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from cometmq.broker.delay.levels import DelayLevelTable
 from cometmq.broker.inner.puts import InnerMessage, in_parts
 from cometmq.broker.inner.redelivery import (
-    dispatched_record,
     is_of_deleted_topic,
+    named_record,
     once_more,
     topic_of,
 )
@@ -174,7 +174,7 @@ class Retries:
         return topic
 
     def _read(self, physical_offset: int) -> Steps[Record]:
-        content = yield from dispatched_record(self._parts.store, physical_offset)
+        content = yield from named_record(self._parts.store, physical_offset)
         if content is None:
             raise _no_record(physical_offset)
         return decode_record(content)

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 from cometmq.client.admin.noun import AsyncNoun
 from cometmq.client.api.asking import side_by_side
 from cometmq.client.api.users import UserApi, UserReport
-from cometmq.model.errors import BrokerNotFound, CometError, SettingsError
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError, SettingsError
+from cometmq.model.route import MASTER_ID
 from cometmq.model.text import in_quotes
 
 Value = TypeVar("Value")
@@ -74,7 +76,7 @@ class AsyncUserAdmin(AsyncNoun):
     """The methods that list, create, change and delete users of all brokers, and their policies (Auth 2.0).
 
     All but `put`, which changes one master, make a change at every registered member and return the names of these,
-    "name:id". If some fail, they raise CometError with the reasons.
+    "name:id". If some fail, they raise CometError with the reasons. In a group that elects its leader, the leader makes it.
     """
 
     _noun = "users"
@@ -168,9 +170,10 @@ class AsyncUserAdmin(AsyncNoun):
 
     async def _all(self, work: Callable[[str], Awaitable[None]]) -> list[str]:
         said = await self._each_member(work)
-        failed = {name: each for name, each in said.items() if isinstance(each, CometError)}
         if not said:
             raise BrokerNotFound("no broker is registered at the nameserver; start one")
+        said = {name: each for name, each in said.items() if not _is_led(name, said)}
+        failed = {name: each for name, each in said.items() if isinstance(each, CometError)}
         if not failed:
             return list(said)
         if len(said) == 1:
@@ -226,6 +229,17 @@ class AsyncUserAdmin(AsyncNoun):
         brokers = tuple(each for each in {**users, **policies} if each not in refusals)
         entries, malformed = entry_lines(wanted)
         return AccountsReport(user_lines(users), entries, refusals, brokers, malformed)
+
+
+def _is_led(name: str, said: Mapping[str, object]) -> bool:
+    """Return whether a member refused because it gets the users of the leader of its group, which has answered."""
+    answer, leader = said[name], f"{name.rpartition(':')[0]}:{MASTER_ID}"
+    return (
+        isinstance(answer, BrokerRefused)
+        and answer.code == ResponseCode.SLAVE_NOT_AVAILABLE
+        and name != leader
+        and leader in said
+    )
 
 
 def _told(

@@ -16,7 +16,7 @@ class UserAdmin(BlockingNoun[AsyncUserAdmin]):
     """The methods that list, create, change and delete users of all brokers, and their policies (Auth 2.0).
 
     All but `put`, which changes one master, make a change at every registered member and return the names of these,
-    "name:id". If some fail, they raise CometError with the reasons.
+    "name:id". If some fail, they raise CometError with the reasons. In a group that elects its leader, the leader makes it.
     """
 
     def create(self, name: str, password: str, *, is_super: bool) -> list[str]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
+from cometmq.access.auth_users import AuthFile
+from cometmq.access.policies import read_policies
+from cometmq.broker.admin.lookup import MessageLookup
+from cometmq.broker.admin.requests.users import UserHandler
+from cometmq.broker.delay.feature import DelayLevels
+from cometmq.broker.pop.feature import AssignmentFeature, PopFeature
 from cometmq.broker.replication.group.logged_tables import logged_tables
 from cometmq.broker.replication.group.table_reader import TableLogReader
 from cometmq.broker.replication.group.table_writer import TableLogWriter
 from cometmq.broker.tables import deleted_topics
+from cometmq.broker.timer.feature import Timer
+from cometmq.codec.bodies.assignment import RequestModeConfig
 from cometmq.codec.bodies.table_changes import (
     BEGIN_TAG,
     CHANGE_TAG,
@@ -18,6 +27,7 @@ from cometmq.codec.bodies.table_changes import (
     decode_place,
     encode_place,
 )
+from cometmq.codec.headers.query import ViewMessageRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.group import GroupConfig
@@ -38,6 +48,17 @@ class Member:
         self.parts = parts
         self.store = parts.store
         self.reader = TableLogReader(parts.store, logged_tables(parts))
+        self.delays = DelayLevels(parts)
+        self.timer = Timer(parts)
+        self.pops = PopFeature(parts)
+        self.assignments = AssignmentFeature(parts)
+        self.users = UserHandler(
+            AuthFile(f"{parts.settings.store_path}/auth.json", cluster="c", is_authorized=True)
+        )
+        features = (self.delays, self.timer, self.pops, self.assignments)
+        of_features = [table for each in features for table in each.logged_tables]
+        self.more = {table.name: table for table in (*of_features, self.users.logged_table())}
+        self.reader.apply_to(self.more.values())
         self.writer: TableLogWriter | None = None
         self.leads = True
 
@@ -52,6 +73,7 @@ class Member:
             leads=lambda: self.leads,
         )
         self.writer.begin()
+        self.writer.join(self.more.values())
         return self.writer
 
     async def second(self) -> None:
@@ -84,6 +106,15 @@ class Member:
             dict(parts.offsets.table().offsets),
             {name: deleted.get(name) for name in deleted.names()},
         )
+
+    def content_of_features(self) -> dict[str, Mapping[str, object]]:
+        """All that the tables of features have; the timer's progress has a follower in its checkpoint."""
+        content: dict[str, Mapping[str, object]] = {
+            name: {key: table.value(key) for key in table.all_keys()}
+            for name, table in self.more.items()
+            if name != "timerProgress"
+        }
+        return {**content, "check": {"queueOffset": self.timer.check.master_queue_offset}}
 
     async def close(self) -> None:
         for table in (
@@ -140,6 +171,132 @@ async def test_a_member_has_what_the_leader_changed(leader, follower):
     await follower.follow(leader)
     assert follower.content() == leader.content()
     assert not follower.parts.offsets.has_any("billing", "orders")
+
+
+async def fill_features(leader) -> None:
+    """Change each table of a feature as the feature does."""
+    parts = leader.parts
+    await parts.topics.put(TopicConfig("orders", 4, 4))
+    await parts.groups.put(GroupConfig("billing"))
+    await run(
+        leader.assignments._assignments.set_mode(
+            RequestModeConfig("orders", "billing", "POP", 1)
+        )
+    )
+    orders, place = leader.pops._orders, ("billing", "orders", 3)
+    orders.handed_out(place, [5, 6], pop_time_ms=7, invisible_ms=8, attempt_id="one")
+    orders.acknowledge(place, 5, 7)
+    orders.handed_out(
+        ("billing", "gone", 0), [1], pop_time_ms=7, invisible_ms=8, attempt_id=None
+    )
+    orders.forget(("billing", "gone", 0))
+    leader.timer._counts.add("orders", 3)
+    for name, each in (("bob", "Normal"), ("root", "Super")):
+        values = {"password": f"secret of {name}", "userType": each}
+        leader.users._users.put_user(name, values, is_new=True)
+        leader.users._note(name)
+    entry = {"resource": "Topic:orders", "actions": ["Pub"], "decision": "Allow"}
+    policies = read_policies([{"policyType": "Custom", "entries": [entry]}])
+    leader.users._users.put_policies("bob", policies)
+    leader.users._note("bob")
+    leader.delays._delivered.offsets.update({1: 4, 18: 1 << 40})
+    leader.timer._files.queue_offset, leader.timer._files.read_ms = 9, 1_000
+    leader.timer._is_running = True
+    for name in ("delayOffsets", "timerProgress"):
+        for key in leader.more[name].all_keys():
+            leader.writer.note(name, key)
+
+
+@pytest.mark.parametrize("is_in_snapshot", [False, True])
+async def test_a_member_has_what_the_features_of_the_leader_changed(
+    leader, follower, is_in_snapshot
+):
+    if not is_in_snapshot:
+        await leader.lead()
+        await leader.second()
+        await follower.follow(leader)
+        await fill_features(leader)
+    else:
+        await leader.lead()
+        await fill_features(leader)
+        leader.writer._changed.clear()
+    await leader.second()
+    await follower.follow(leader)
+    expected = leader.content_of_features() | {"check": {"queueOffset": 9}}
+    assert all(expected.values()), "each table has something"
+    assert follower.content_of_features() == expected
+    assert follower.timer.check.read_ms == 1_000
+    # As a leader whose last records were cut from its log.
+    follower.pops._orders.handed_out(
+        ("lost", "orders", 0), [1], pop_time_ms=7, invisible_ms=8, attempt_id=None
+    )
+    follower.timer._counts.add("lost", 1)
+    follower.users._users.put_user("lost", {"password": "lost"}, is_new=True)
+    await run(follower.delays._delivered.put({1: 5, 2: 6}))
+    follower.reader.rewind()
+    await follower.follow(leader)
+    assert follower.content_of_features() == expected
+
+
+async def test_a_deleted_topic_and_a_deleted_user_are_gone_everywhere(leader, follower):
+    await leader.lead()
+    await fill_features(leader)
+    await leader.second()
+    await follower.follow(leader)
+    for feature in (leader.pops, leader.assignments, leader.timer):
+        feature.forget_topic("orders")
+    leader.users._users.delete_user("bob")
+    leader.users._note("bob")
+    await leader.second()
+    await follower.follow(leader)
+    content = follower.content_of_features()
+    assert not any(content[name] for name in ("orderStates", "requestModes", "timerCounts"))
+    assert list(content["users"]) == ["root"]
+    assert follower.users._users.current.find("bob") is None
+
+
+async def test_no_client_sees_a_record_of_the_tables_by_its_position(leader):
+    await leader.lead()
+    await fill_features(leader)
+    await leader.second()
+    queue = leader.store.queue(TABLES_TOPIC, 0)
+    records = leader.store.entries(queue, 0, queue.max_offset)
+    content = [
+        bytes(leader.store.read_log(each.physical_offset, each.size)) for each in records
+    ]
+    assert any(b"secret of bob" in each for each in content)
+    lookup = MessageLookup(leader.store, unique_count=32)
+    for each in records:
+        with pytest.raises(RequestError, match="can not find message"):
+            await run(
+                lookup.by_offset(ViewMessageRequest(each.physical_offset), lambda _topic: True)
+            )
+
+
+async def test_users_stay_if_the_leader_has_none(leader, follower, caplog):
+    values = {"password": "secret", "userType": "Super"}
+    follower.users._users.put_user("root", values, is_new=True)
+    await leader.lead()
+    await leader.second()
+    await follower.follow(leader)
+    assert follower.users._users.current.find("root") is not None
+    assert "the users of the leader are not taken" in caplog.text
+
+
+async def test_users_of_the_settings_are_ensured_at_each_leader(leader, follower):
+    await leader.lead()
+    leader.users._users.ensure_super("root", "old secret")
+    leader.users._note("root")
+    await leader.second()
+    follower.users._users.ensure_super("root", "new secret")
+    await follower.follow(leader)
+    assert follower.users._users.current.find("root").secret == b"old secret"
+    leader.writer.stop()
+    await follower.lead()
+    await run(follower.users.ensure_again())
+    await follower.second()
+    await leader.follow(follower)
+    assert leader.users._users.current.find("root").secret == b"new secret"
 
 
 async def test_offsets_are_written_once_a_second_however_often_they_are_committed(leader):
@@ -440,7 +597,13 @@ def make_topics(parts) -> None:
         parts.topics.put(TopicConfig(f"topic{number}", 1, 1, attributes=attributes))
 
 
-@pytest.mark.parametrize("fill", [make_groups, make_topics])
+def make_groups_of_long_texts(parts) -> None:
+    attributes = {f"attribute{number}": "value" * 100 for number in range(10)}
+    for number in range(100):
+        parts.groups.put(GroupConfig(f"group{number}", attributes=attributes))
+
+
+@pytest.mark.parametrize("fill", [make_groups, make_topics, make_groups_of_long_texts])
 async def test_pieces_of_a_snapshot_are_small_also_if_its_values_have_many_members(
     leader, fill
 ):

@@ -3,16 +3,23 @@
 The handlers are imported only if they are needed, because imports slow down the start (docs/design/0001).
 """
 
-from collections.abc import Callable
+from __future__ import annotations
 
-from cometmq.broker.parts import Parts
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.refusals import refusing
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError, SettingsError
 from cometmq.net.answer import Answer
 from cometmq.net.requests import Answers
+from cometmq.steps.on_loop import Machines
 from cometmq.steps.steps import Steps, elsewhere
+
+if TYPE_CHECKING:
+    from cometmq.broker.admin.requests.users import UserHandler
 
 _OF_ACCOUNTS = (
     Code.UPDATE_AND_CREATE_ACL_CONFIG,
@@ -36,9 +43,30 @@ _OF_USERS = (
 _NO_USERS = "there are no users: Auth 2.0 is off; set authenticationEnabled=true"
 
 
-def access_answers(parts: Parts) -> Answers:
-    """Return the handlers of requests about accounts and users, or those that answer that these are off."""
-    return {**_of_accounts(parts), **_of_users(parts)}
+class AccessFeature(Feature):
+    """The feature of accounts and users: their requests, and the users as a table of a group that elects its leader."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._users = _users_of(parts)
+        if self._users is not None:
+            self.logged_tables = (self._users.logged_table(),)
+        self.answers = {
+            **_of_accounts(parts),
+            **(
+                dict.fromkeys(_OF_USERS, refusing(ResponseCode.SYSTEM_ERROR, _NO_USERS))
+                if self._users is None
+                else self._users.answers
+            ),
+        }
+
+    async def start(self) -> None:
+        """On the leader of a group, create the users that its settings name, as at a start. Raises as that does."""
+        if self._users is not None and self._parts.settings.is_elected:
+            await Machines(self._parts.world, "users").run(self._users.ensure_again())
+
+    async def follow(self) -> None:
+        """Do nothing on a slave: the users of the settings exist since its start."""
 
 
 def _of_accounts(parts: Parts) -> Answers:
@@ -49,12 +77,12 @@ def _of_accounts(parts: Parts) -> Answers:
     return account_answers(parts, parts.guard.accounts)
 
 
-def _of_users(parts: Parts) -> Answers:
+def _users_of(parts: Parts) -> UserHandler | None:
     if parts.guard.users is None:
-        return dict.fromkeys(_OF_USERS, refusing(ResponseCode.SYSTEM_ERROR, _NO_USERS))
+        return None
     from cometmq.broker.admin.requests.users import UserHandler
 
-    return UserHandler(parts.guard.users).answers
+    return UserHandler(parts.guard.users)
 
 
 def changed(work: Callable[[], object], what: str, *, wrong: int, failed: int) -> Steps[Answer]:

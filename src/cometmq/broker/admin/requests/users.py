@@ -4,7 +4,8 @@ Many remarks of refusals are those of RocketMQ 5.3.3 (AdminBrokerProcessor, Auth
 AuthorizationMetadataManagerImpl).
 """
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,33 +16,43 @@ from cometmq.access.auth_users import (
     AuthUser,
     name_of,
     no_subject,
+    with_policies,
 )
 from cometmq.access.policies import CUSTOM, UserPolicies, read_policies
 from cometmq.access.switch_interval import short_switch_interval
 from cometmq.broker.admin.requests.access import changed
+from cometmq.broker.tables.logged_table import LoggedTable
+from cometmq.broker.tables.saving import Logged, not_logged, saved
+from cometmq.codec.bodies.json_object import JsonObject
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
-from cometmq.model.errors import SettingsError, invalid_parameter
+from cometmq.model.errors import CodecError, RequestError, SettingsError, invalid_parameter
 from cometmq.model.rights import Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers, WithAsker
 from cometmq.steps.steps import Steps, elsewhere
 
+_log = logging.getLogger(__name__)
+
 _BODY_MAX = 1 << 20
 # RocketMQ's clients accept frames of up to 16 MiB.
 _LIST_MAX = 15 << 20
-# Runs work that changes users in a thread, and answers.
-_done = partial(changed, wrong=ResponseCode.INVALID_PARAMETER, failed=ResponseCode.SYSTEM_ERROR)
 # Placeholder for a password in answers; refused as a password, because tools that copy users would send it back.
 _HIDDEN = "******"
 
 
 class UserHandler:
-    """Handles requests about the users of Auth 2.0 and their policies."""
+    """Handles requests about the users of Auth 2.0 and their policies.
+
+    Attributes:
+        logged: Waits for the log of the group that this broker leads, if it leads one.
+    """
 
     def __init__(self, users: AuthFile) -> None:
         self._users = users
+        self._on_change: list[Callable[[str], None]] = []
+        self.logged: Logged = not_logged
         self.answers: Answers = {
             RequestCode.AUTH_CREATE_USER: WithAsker(partial(self.put_user, is_new=True)),
             RequestCode.AUTH_UPDATE_USER: WithAsker(partial(self.put_user, is_new=False)),
@@ -69,14 +80,16 @@ class UserHandler:
             raise invalid_parameter(
                 f"password: {_HIDDEN} is the placeholder for a password in answers; send the password itself"
             )
-        return _done(
-            lambda: users.put_user(name, values, is_new=is_new, asker=asker), f"user {name}"
+        return self._change(
+            name,
+            lambda: users.put_user(name, values, is_new=is_new, asker=asker),
+            f"user {name}",
         )
 
     def delete_user(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
         """Delete a user, if it exists (3003); RequestError for the last Super user, or if the asker may not do it."""
         users, name = self._users, _username(command)
-        return _done(lambda: users.delete_user(name, asker=asker), f"user {name}")
+        return self._change(name, lambda: users.delete_user(name, asker=asker), f"user {name}")
 
     def get_user(self, command: Command, _peer: Peer) -> Answer:
         """Answer with a user as JSON, or with an empty body if there is none (AUTH_GET_USER 3004)."""
@@ -99,14 +112,17 @@ class UserHandler:
             policies = read_policies(body.get("policies"))
         except SettingsError as error:
             raise invalid_parameter(str(error)) from None
-        return _done(lambda: users.put_policies(name, policies), f"the policies of {name}")
+        return self._change(
+            name, lambda: users.put_policies(name, policies), f"the policies of {name}"
+        )
 
     def delete_policies(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Delete a user's policy entry for a resource, or without a resource all entries (AUTH_DELETE_ACL 3008)."""
         users, name = self._users, _subject(command, {})
         policy = command.fields.get("policyType") or CUSTOM
         resource = command.fields.get("resource")
-        return _done(
+        return self._change(
+            name,
             lambda: users.delete_policies(name, policy, resource),
             f"the policies of {name}",
         )
@@ -130,6 +146,58 @@ class UserHandler:
         )
         narrower = "subjectFilter or resourceFilter"
         return (yield from elsewhere(lambda: listed(found, narrower)))
+
+    # --- a group that elects its leader
+
+    def ensure_again(self) -> Steps[None]:
+        """Create or change the users that the settings name, as at a start: the log may have others. Raises as that does."""
+        for name in (yield from elsewhere(self._users.ensure_again)):
+            self._note(name)
+
+    def logged_table(self) -> LoggedTable:
+        """Return the users, with passwords and policies, as a table of a group that elects its leader."""
+        users = self._users
+
+        def value(name: str) -> dict[str, Any] | None:
+            user = users.current.find(name)
+            return None if user is None else with_policies(user)
+
+        def read(part: JsonObject, name: str) -> AuthUser:
+            try:
+                return users.read(name, part.member(name).raw())
+            except SettingsError as error:
+                raise CodecError(f"a user cannot be read: {error}") from None
+
+        def apply(changes: Mapping[str, AuthUser | None]) -> Steps[None]:
+            try:
+                yield from elsewhere(lambda: users.put_all(changes))
+            except RequestError as error:
+                _log.warning("the users of the leader are not taken: %s", error)
+
+        return LoggedTable(
+            "users",
+            lambda: list(users.current.users),
+            value,
+            read,
+            apply,
+            self._on_change,
+            self,
+        )
+
+    def _note(self, name: str) -> None:
+        for note in self._on_change:
+            note(name)
+
+    def _change(self, name: str, work: Callable[[], object], what: str) -> Steps[Answer]:
+        """Run `work`, which changes a user, in a thread, and answer with success once a group of this broker has the change.
+
+        Raises RequestError if it fails; nothing is changed then, unless the log of a group fails.
+        """
+        wrong, failed = ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR
+        answer = yield from changed(work, what, wrong=wrong, failed=failed)
+        self._note(name)
+        yield from saved(self.logged())
+        return answer
 
 
 def _username(command: Command) -> str:
