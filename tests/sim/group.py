@@ -122,6 +122,15 @@ class Group:
         if self.leader is not None:
             self.leader.put(lambda member: _if_allowed(lambda: member.change(membership)))
 
+    def amend(self, change: Callable[[Membership, RaftMember], Membership]) -> None:
+        """Ask the leader for a change of its membership, which may be refused."""
+        if self.leader is not None:
+            self.leader.put(
+                lambda member: _if_allowed(
+                    lambda: member.change(change(member.log.membership, member))
+                )
+            )
+
     def hand_over(self, to: str) -> None:
         """Ask the leader to hand over, and to stay if that takes a second."""
         leader = self.leader

@@ -2,7 +2,14 @@
 
 from collections.abc import Callable
 
-from cometmq.replication.group.messages import Membership
+from cometmq.replication.group.changes import (
+    with_learner,
+    with_places,
+    with_vote,
+    without,
+)
+from cometmq.replication.group.member import RaftMember
+from cometmq.replication.group.messages import MemberPlace, Membership
 from tests.sim.group import Group
 from tests.sim.host import Host
 from tests.sim.world import NetworkFaults
@@ -312,6 +319,72 @@ def change_while_divided(seed: int) -> Group:
     return group
 
 
+def replaced_members(seed: int) -> Group:
+    """Members die for ever and are replaced by new machines, as operators and brokers do it, while others die for a while."""
+    group = Group(seed, spare=2)
+    chance = group.world.chance
+    places = tuple(
+        MemberPlace(name, number, f"{name}:1") for number, name in enumerate(group.hosts, 1)
+    )
+    group.run(6_000)
+    group.write_at_random()
+    for _ in range(5):
+        members = _members(_next_leader(group))
+        new = chance.choice([name for name in group.hosts if name not in members.everyone])
+        lost = group.hosts[chance.choice(members.voters)]
+        lost.kill()
+        group.hosts[new].start()
+        group.run(chance.choice([0.0, 100.0, 4_000.0]))
+        for _ in range(100):
+            _replace(group, lost.own, new, places)
+            group.run(chance.uniform(1, 300))
+            if chance.random() < 0.05:
+                _kill(
+                    group,
+                    chance.choice([each for each in group.hosts.values() if each is not lost]),
+                )
+            if group.leader is not None and _is_replaced(group.leader, lost.own, new):
+                break
+        else:
+            break  # With one member less, another loss would be one too many.
+        lost.kill()  # It may have been started again after an earlier death.
+        lost.lose_files()
+        lost.start()
+        group.run(chance.choice([0.0, 3_000.0]))
+    group.heal()
+    return group
+
+
+def _replace(group: Group, lost: str, new: str, places: tuple[MemberPlace, ...]) -> None:
+    """Request the next of the changes by which one member replaces another, in one of two orders."""
+    adds_first = places[0].member != lost
+
+    def change(old: Membership, member: RaftMember) -> Membership:
+        here = with_places(old, [each for each in places if each.member in old.everyone])
+        now = group.hosts[member.own].now()
+        answering = {each for each in here.voters if member.hears(each, now)} | {member.own}
+        if here.learners and member.hears(new, now) and member.is_sure_of(new):
+            return with_vote(here, here.learners[0])
+        if new not in here.everyone and (adds_first or lost not in here.everyone):
+            return with_learner(here, new, f"{new}:1")
+        return without(here, lost, answering)
+
+    group.amend(change)
+
+
+def _members(host: Host) -> Membership:
+    assert host.member is not None
+    return host.member.log.membership
+
+
+def _is_replaced(host: Host, lost: str, new: str) -> bool:
+    """Return whether a leader knows that one member has replaced another for good."""
+    member, members = host.member, _members(host)
+    assert member is not None
+    is_done = lost not in members.everyone and new in members.voters
+    return is_done and member.has_begun and member.is_settled
+
+
 def _led(seed: int) -> Group:
     """Return a group of three that has a leader and some records."""
     group = Group(seed)
@@ -327,6 +400,6 @@ SCENES: dict[str, Callable[[int], Group]] = {
     for scene in (
         storm, dledger_4_old_term, dledger_61_data_loss, dledger_85_flapping_successor,
         dledger_287_failing_disk, dledger_316_committed_beyond_the_end, dledger_325_higher_term,
-        dledger_331_repeated_parts, one_way, change_while_divided,
+        dledger_331_repeated_parts, one_way, change_while_divided, replaced_members,
     )
 }  # fmt: skip

@@ -11,6 +11,7 @@ from cometmq.replication.group.history import Row
 from cometmq.replication.group.messages import (
     Append,
     AppendAnswer,
+    MemberPlace,
     Membership,
     Message,
     Restart,
@@ -30,7 +31,8 @@ from cometmq.replication.group.wire import (
     encode_message,
 )
 
-MEMBERS = Membership(("n0", "n1", "n2"), ("n3",))
+PLACES = (MemberPlace("n0", 1, "10.0.0.1:40911"), MemberPlace("n3", 4, "[fd00::3]:40911"))
+MEMBERS = Membership(("n0", "n1", "n2"), ("n3",), PLACES)
 MESSAGES: list[Message] = [
     VoteRequest("n0", 3, 2, 100, is_pre=True),
     VoteRequest("n0", 3, 2, 100, is_forced=True),
@@ -39,7 +41,7 @@ MESSAGES: list[Message] = [
     Append("n0", 3, 17, 0, 4, 0, 0, 0, (Row(0, 2), Row(3, 3)), (Row(0, MEMBERS),), b"abcd"),
     Restart("n0", 3, 17, 4096, (Row(10, 1),), (Row(10, MEMBERS),)),
     AppendAnswer("n0", 3, 17, is_matching=False, matched=1, stable=1, run=1 << 41, end=9),
-    AppendAnswer("n0", 3, 17, True, 1, 1, 1, 9, (Row(0, 1), Row(7, 2))),
+    AppendAnswer("n0", 3, 17, True, 1, 1, 1, 9, (Row(0, 1), Row(7, 2)), is_sure=False),
     TakeOver("n0", 3),
 ]
 
@@ -109,6 +111,10 @@ def changed(message: Message, **fields: object) -> GroupFrame:
 PART = MESSAGES[4]
 
 
+def with_places(places: object) -> dict[str, object]:
+    return {"memberships": [[0, {"voters": ["n0"], "places": places}]]}
+
+
 @pytest.mark.parametrize(
     ("message", "fields", "said"),
     [
@@ -118,11 +124,16 @@ PART = MESSAGES[4]
         (PART, {"terms": []}, "terms of other offsets"),
         (PART, {"terms": [[0, 2], [4, 3]]}, "terms of other offsets"),
         (PART, {"terms": [[0, 2], [0, 3]]}, "must grow"),
-        (PART, {"terms": [[0]]}, "pairs"),
-        (PART, {"terms": {"0": 1}}, "pairs"),
+        (PART, {"terms": [[0]]}, "arrays of 2 values"),
+        (PART, {"terms": {"0": 1}}, "arrays of 2 values"),
         (PART, {"terms": [[0, -2]]}, "must be a number"),
         (PART, {"terms": [[0, True]]}, "must be a number"),
         (PART, {"memberships": [[0, {"voters": []}]]}, "must have voters"),
+        (PART, with_places([["n0", 1]]), "arrays of 3 values"),
+        (PART, with_places([["", 1, "h:1"]]), "must have ids and addresses"),
+        (PART, with_places([["n0", 1, 7]]), "must have ids and addresses"),
+        (PART, with_places([["n0", "1", "h:1"]]), "must be a number"),
+        (PART, with_places([["n0", 1, "h:0"]]), "an address must be host:port"),
         (PART, {"commit": -1}, "must not be negative"),
         (MESSAGES[0], {"term": "x"}, "must be a number"),
         (MESSAGES[0], {"is_pre": 7}, "must be true or false"),

@@ -23,6 +23,7 @@ class FollowerProgress:
         is_probing: Whether it is unknown up to where the two logs are equal, so that only empty parts are sent.
         sent_stamp: Stamp of the last part that was sent with bytes.
         run: Largest run number (number of starts) in its answers; 0 without any.
+        is_sure: Whether it has said that it has everything that it acknowledged.
         echoed_stamp: Largest stamp that it has returned; None if it has not answered.
     """
 
@@ -32,6 +33,7 @@ class FollowerProgress:
     is_probing: bool = True
     sent_stamp: int = 0
     run: int = 0
+    is_sure: bool = False
     echoed_stamp: int | None = None
 
 
@@ -118,6 +120,7 @@ class Followers:
             return
         if answer.run > progress.run:
             progress.run, progress.stable = answer.run, 0
+        progress.is_sure = answer.is_sure
         is_newest = progress.echoed_stamp is None or answer.stamp >= progress.echoed_stamp
         progress.echoed_stamp = max(answer.stamp, progress.echoed_stamp or 0)
         if not answer.is_matching:

@@ -189,6 +189,15 @@ class RaftMember:
         answered = self._followers[other].echoed_stamp
         return answered is not None and now < answered + self._timing.election_ms
 
+    def is_sure_of(self, other: str) -> bool:
+        """Return whether another member has said that it has everything that it acknowledged."""
+        return self._followers[other].is_sure
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the last change of members is committed."""
+        return self.log.memberships.start_of_last() < max(self.log.commit, 1)
+
     def wake_at(self) -> int:
         """Return the time (ms) at which `tick` must be called next."""
         return self._beat_at if self.role is RaftRole.LEADER else self._elect_at
@@ -282,7 +291,7 @@ class RaftMember:
         """
         if not self.has_begun or not self.may_append:
             raise NotAllowed(f"{self.own} does not lead the group, or not long enough")
-        if self.log.memberships.start_of_last() >= max(self.log.commit, 1):
+        if not self.is_settled:
             raise NotAllowed("the last change of members is not committed yet; try again")
         if len(set(membership.voters) ^ set(self.log.membership.voters)) > 1:
             raise NotAllowed("members change one at a time")
@@ -436,13 +445,9 @@ class RaftMember:
         if end <= self.log.commit:
             return
         self.log.commit = end
-        if self.own not in self.log.membership.voters and self._is_membership_committed:
+        if self.own not in self.log.membership.voters and self.is_settled:
             self._beat(now)  # The others learn that they are committed.
             self._follow(self.term, "", now)
-
-    @property
-    def _is_membership_committed(self) -> bool:
-        return self.log.memberships.start_of_last() < self.log.commit
 
     @property
     def _has_committed_own(self) -> bool:
@@ -528,7 +533,7 @@ class RaftMember:
     ) -> None:
         answer = AppendAnswer(
             self.own, self.term, self._last_stamp if stamp is None else stamp, is_matching,
-            self._matched, min(self._matched, self.log.stable), self.hard.run,
+            self._matched, min(self._matched, self.log.stable), self.hard.run, is_sure=self.hard.is_sure,
         )  # fmt: skip
         if not is_matching and stamp:
             rows = tuple(row for row in self.log.terms.rows if row.start < before)[-_TERMS_MAX:]

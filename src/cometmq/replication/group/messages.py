@@ -1,8 +1,17 @@
 """Messages between members of a group. The network may lose, delay, repeat and reorder them."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cometmq.replication.group.history import Row
+
+
+class MemberPlace(NamedTuple):
+    """The place of a member: its id, the broker id with which it registers unless it leads, and "host:port" for members."""
+
+    member: str
+    broker_id: int
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,10 +21,12 @@ class Membership:
     Attributes:
         voters: Members of which a majority elects leaders and acknowledges records.
         learners: Members that only copy the log: new ones, until they have caught up.
+        places: Where they all are; the machine does not look at it. Empty until the first change: as dLegerPeers says.
     """
 
     voters: tuple[str, ...]
     learners: tuple[str, ...] = ()
+    places: tuple[MemberPlace, ...] = ()
 
     @property
     def majority(self) -> int:
@@ -127,6 +138,7 @@ class AppendAnswer:
         run: Number of the follower's run. What an earlier run acknowledged may be lost, so the leader ignores its answers.
         end: If it did not match, the end of the follower's log.
         terms: If it did not match, the last terms of the follower's log before the part.
+        is_sure: False if the follower may lack records that it acknowledged, so that its vote would hardly count.
     """
 
     sender: str
@@ -138,6 +150,7 @@ class AppendAnswer:
     run: int
     end: int = 0
     terms: tuple[Row[int], ...] = ()
+    is_sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)

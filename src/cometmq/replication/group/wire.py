@@ -21,12 +21,14 @@ from typing import Any
 import orjson
 
 from cometmq.codec.bodies.json_object import JsonObject
+from cometmq.model.address import split_address
 from cometmq.model.errors import CodecError
 from cometmq.model.text import as_given
 from cometmq.replication.group.history import Row
 from cometmq.replication.group.messages import (
     Append,
     AppendAnswer,
+    MemberPlace,
     Membership,
     Message,
     Restart,
@@ -164,17 +166,40 @@ def _terms(of: JsonObject, key: str) -> tuple[Row[int], ...]:
     return _rows(of, key, _number)
 
 
-def _memberships(of: JsonObject, key: str) -> tuple[Row[Membership], ...]:
+def read_memberships(of: JsonObject, key: str) -> tuple[Row[Membership], ...]:
+    """Return the memberships in a field, an array of [offset, membership]; raise CodecError if they are malformed."""
     return _rows(of, key, _membership)
 
 
-def _rows(of: JsonObject, key: str, decode: Callable[[Any], Any]) -> tuple[Row[Any], ...]:
+def read_places(of: JsonObject, key: str) -> tuple[MemberPlace, ...]:
+    """Return the places in a field, an array of [id, broker id, "host:port"]; none without it, CodecError if malformed."""
+    found = []
+    for each in _pairs(of, key, len(MemberPlace._fields)):
+        member, broker_id, address = each
+        if not (member and isinstance(member, str) and isinstance(address, str)):
+            raise CodecError(f"{key} must have ids and addresses, not {as_given(each, 80)}")
+        try:
+            split_address(address)
+        except ValueError as error:
+            raise CodecError(f"{key} has {as_given(address, 80)}: {error}") from None
+        found.append(MemberPlace(member, _number(broker_id), address))
+    return tuple(found)
+
+
+def _pairs(of: JsonObject, key: str, size: int) -> list[list[Any]]:
+    """Return the arrays of so many values in a field, which may be missing."""
     rows = of.raw().get(key) or []
     if not isinstance(rows, list) or not all(
-        isinstance(each, list) and len(each) == 2 for each in rows
+        isinstance(each, list) and len(each) == size for each in rows
     ):
-        raise CodecError(f"{key} must be pairs of an offset and a value")
-    found = tuple(Row(_number(start), decode(value)) for start, value in rows)
+        raise CodecError(f"{key} must be an array of arrays of {size} values")
+    return rows
+
+
+def _rows(of: JsonObject, key: str, decode: Callable[[Any], Any]) -> tuple[Row[Any], ...]:
+    found = tuple(
+        Row(_number(start), decode(value)) for start, value in _pairs(of, key, len(Row._fields))
+    )
     if any(a.start >= b.start for a, b in pairwise(found)):
         raise CodecError(f"the offsets of {key} must grow")
     return found
@@ -193,7 +218,7 @@ def _membership(value: object) -> Membership:
     voters, learners = fields.texts("voters"), fields.texts("learners")
     if not voters:
         raise CodecError("a membership must have voters")
-    return Membership(voters, learners)
+    return Membership(voters, learners, read_places(fields, "places"))
 
 
 _KINDS: Mapping[str, type[Message]] = {
@@ -211,7 +236,7 @@ _READERS: Mapping[object, Callable[[JsonObject, str], Any]] = {
     bool: JsonObject.flag,
     "before": JsonObject.int64,
     "terms": _terms,
-    "memberships": _memberships,
+    "memberships": read_memberships,
 }
 # The fields in the header of a message, after `sender`, with their readers.
 _FIELDS = {
