@@ -242,6 +242,7 @@ BROKER: dict[int, tuple[Mapping[str, str], object]] = {
     1008: ({"masterAddress": "address", "masterEpoch": "count", "syncStateSetEpoch": "count", "masterBrokerId": "count"}, None),
     2001: ({}, b"g=1024\n"), 2002: ({}, b"g"), 2003: ({}, None),
     2004: ({"READ_AHEAD_MODE": "count"}, None), 30001: ({"consumerGroup": "group"}, None), 30002: ({}, None),
+    30010: ({"member": "word"}, None), 30011: ({"member": "word"}, None), 30012: ({"member": "word"}, None),
     3001: ({"username": "word"}, _USER), 3002: ({"username": "word"}, _USER), 3003: ({"username": "word"}, None),
     3004: ({"username": "word"}, None), 3005: ({"filter": "word"}, None),
     3006: ({"subject": "word"}, _ACL), 3007: ({"subject": "word"}, _ACL),

@@ -138,7 +138,7 @@ class BrokerGroup:
             self.kill(member)
             self.later(1, 2, lambda: self.start(member))
             return
-        replicas = broker.role.replicas
+        replicas: object = broker.role.replicas
         assert isinstance(replicas, ElectedGroup)
         self._running[member] = replicas.running, broker.role.ground.parts.store
         await asyncio.Event().wait()

@@ -21,7 +21,7 @@ from cometmq.broker.replication.group.table_writer import PERIOD_SECONDS, TableL
 from cometmq.broker.replication.master_tables import take_over
 from cometmq.broker.replication.metadata import PERIOD_SECONDS as TELL_SECONDS
 from cometmq.broker.replication.metadata import AskMaster, tell_offsets
-from cometmq.broker.replication.requests import asking_master, slave_answers
+from cometmq.broker.replication.requests import asking_master, group_answers, slave_answers
 from cometmq.broker.role import Ground, MasterRole, RunningRole, SlaveRole
 from cometmq.broker.settings.broker_settings import BrokerRole
 from cometmq.broker.tables.logged_table import LoggedTable
@@ -124,6 +124,9 @@ class ElectedMaster(MasterRole):
     def _end_replication(self) -> None:
         """Do nothing: replication in the group goes on."""
 
+    def _group_answers(self) -> Answers:
+        return group_answers(self._group.orders)
+
     def _make_fence(self) -> Fence | None:
         """Return None: the lease decides who may accept messages, not a nameserver."""
         return None
@@ -204,6 +207,9 @@ class ElectedSlave(SlaveRole):
             knows_offsets=self._told_offsets,
         )
 
+    def _group_answers(self) -> Answers:
+        return group_answers(self._group.orders)
+
     def look_again(self) -> None:
         """Serve or refuse reads, as is possible now, and wake the jobs that follow the leader's tables."""
         self.serve_again()
@@ -229,6 +235,7 @@ class ElectedRoles:
     def start(self) -> None:
         """Start this member of the group, and follow the group's elections."""
         self._group.running.on_change = self._is_changed.set
+        self._is_changed.set()  # The members may have changed since dLegerPeers was written.
         self._group.start()
         self._following = self._tasks.spawn(self._follow(), "follow")
 
@@ -244,8 +251,8 @@ class ElectedRoles:
         """Refuse a change by hand; raise RequestError."""
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,
-            "the role of this broker is unchanged: its group elects the leader (enableDLegerCommitLog). Set preferredLeaderId "
-            "on all members to prefer one",
+            "the role of this broker is unchanged: its group elects the leader (enableDLegerCommitLog); cometmq cluster "
+            "transfer lets another member lead",
         )
 
     async def _follow(self) -> None:
@@ -263,11 +270,12 @@ class ElectedRoles:
 
     async def _adapt(self) -> None:
         role, running = self.role, self._group.running
+        broker_id = self._in_force.current.broker_id
         term = running.member.term
         if running.is_serving:
             if not isinstance(role, ElectedMaster) or role.term != term:
                 await self._lead(term)
-        elif isinstance(role, ElectedSlave):
+        elif isinstance(role, ElectedSlave) and broker_id == self._group.broker_id:
             role.look_again()
         else:
             await self._follow_leader()

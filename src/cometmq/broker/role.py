@@ -19,6 +19,7 @@ from cometmq.broker.features import FEATURES
 from cometmq.broker.housekeeping import PERIOD_SECONDS, Housekeeping
 from cometmq.broker.loop.flusher import Flusher
 from cometmq.broker.parts import Feature, LastingParts, Parts, follow_deletions
+from cometmq.broker.refusals import refusing
 from cometmq.broker.registration.addresses import unique_ids_of
 from cometmq.broker.registration.group_watch import Fence, GroupWatch
 from cometmq.broker.registration.registered_topics import RegisteredTopics
@@ -31,6 +32,7 @@ from cometmq.broker.replication.master_tables import OwnTables, begin_to_follow,
 from cometmq.broker.replication.metadata import KnownLog, MasterMetadata, metadata_of
 from cometmq.broker.replication.opening import bind_port, log_copier, master_port
 from cometmq.broker.replication.requests import (
+    OF_GROUPS,
     ChangeRole,
     ReplicaHandler,
     asking_master,
@@ -292,7 +294,17 @@ class RunningRole:
         )
         status = ReplicaHandler(parts, metadata=self._metadata, ha_address=self._ha_address)
         features = (feature.answers for feature in self.features)
-        return [*basics, status.answers, role_answers(ground.change_role), *features]
+        roles = role_answers(ground.change_role)
+        return [*basics, status.answers, roles, self._group_answers(), *features]
+
+    def _group_answers(self) -> Answers:
+        """Return the handlers of requests to a group that elects its leader; this broker's does not."""
+        refuse = refusing(
+            ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            "the group of this broker does not elect its leader (enableDLegerCommitLog=false); cometmq cluster promote "
+            "makes a slave the master",
+        )
+        return dict.fromkeys(OF_GROUPS, refuse)
 
     def _make_table(self, answers: Iterable[Answers]) -> RequestTable:
         guard = self.ground.parts.guard

@@ -72,7 +72,7 @@ TABLE: dict[str, Entry] = {
     "cluster": Entry(
         PROGRAMS,
         "Show and change the brokers of a cluster.",
-        ("cluster:cluster", "brokers", "roles"),
+        ("cluster:cluster", "brokers", "roles", "members"),
     ),
     "kv": Entry(
         PROGRAMS, "Show and change the key-value configuration of nameservers.", ("kv:kv",)

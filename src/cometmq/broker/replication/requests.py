@@ -7,15 +7,19 @@ of 4.9 do not retry. Changes of topics or groups are refused with Java's text.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from cometmq.broker.parts import Parts
 from cometmq.broker.refusals import refusing
 from cometmq.broker.registration.requests import NameserverChannels
+from cometmq.broker.replication.group.orders import GroupOrders
 from cometmq.broker.replication.metadata import AskMaster, MasterMetadata
 from cometmq.broker.tables.replication_state import SLAVE_REMARK, MasterState
 from cometmq.broker.tables.table_copies import SLAVE_ID, TABLES, TableCopies
 from cometmq.codec.bodies.ha_status import HaMaster, HaStatus, encode_ha_status
 from cometmq.codec.headers.replication import (
+    GroupMemberChange,
+    GroupMembers,
     HaExchange,
     MinBrokerIdChange,
     ResetMasterFlushed,
@@ -123,6 +127,25 @@ ChangeRole = Callable[[RoleChange], Steps[RoleChanged]]
 def role_answers(change: ChangeRole) -> Answers:
     """Return the handler of requests to make this broker the master or a slave while it runs."""
     return {RequestCode.NOTIFY_BROKER_ROLE_CHANGED: by_fields(RoleChange, change, header_of)}
+
+
+# Requests to the leader of a group that elects it.
+OF_GROUPS = (Code.TRANSFER_LEADERSHIP, Code.ADD_GROUP_MEMBER, Code.REMOVE_GROUP_MEMBER)
+
+
+def group_answers(orders: GroupOrders) -> Answers:
+    """Return the handlers of requests to change the leader or the members of a group that elects its leader."""
+    work = (orders.transfer, orders.add, orders.remove)
+    return {
+        code: by_fields(GroupMemberChange, partial(_of_member, each), header_of)
+        for code, each in zip(OF_GROUPS, work, strict=True)
+    }
+
+
+def _of_member(
+    work: Callable[[str], Steps[GroupMembers]], request: GroupMemberChange
+) -> Steps[GroupMembers]:
+    return work(request.member)
 
 
 # Timeout for an answer; BrokerOuterAPI waits 3 s, for tables a tenth as large.

@@ -19,6 +19,14 @@ class PeerAddress(NamedTuple):
     port: int
 
 
+def split_peer(text: str) -> tuple[str, PeerAddress]:
+    """Return the id and the address in `ID-HOST:PORT`; raise ValueError if it has another form."""
+    name, _, address = text.partition("-")
+    if not name or not set(name).isdisjoint(";, "):
+        raise ValueError("each member needs an id of its own")
+    return name, PeerAddress(*split_address(address))
+
+
 @dataclass(frozen=True, slots=True)
 class GroupKeys(ReplicaKeys):
     """Settings of a group that elects its leader: keys of RocketMQ 5.3.3.
@@ -27,7 +35,8 @@ class GroupKeys(ReplicaKeys):
         is_elected: the broker is a member of a group that elects its leader; `brokerId` and `brokerRole` follow from the
             election; differs: the group does not use the files and the protocol of DLedger.
         elected_group: the name of the group; differs: without it the broker name.
-        peers: all members with the addresses from which they serve each other, `ID-HOST:PORT;ID-HOST:PORT`; three or five.
+        peers: all members with the addresses from which they serve each other, `ID-HOST:PORT;ID-HOST:PORT`; three or five;
+            once `cometmq cluster member` has changed them, the list in the log applies.
         self_id: the id of this member in `dLegerPeers`.
         preferred_leader: the member that is to lead whenever it has the whole log.
     """
@@ -46,18 +55,17 @@ class GroupKeys(ReplicaKeys):
         """
         found: dict[str, PeerAddress] = {}
         for part in filter(None, (each.strip() for each in self.peers.split(";"))):
-            name, _, address = part.partition("-")
             if "," in part:
                 raise self._wrong_peers(
                     f"members are separated by ; and not by a comma; write for example {_EXAMPLE}"
                 )
             try:
-                place = PeerAddress(*split_address(address))
+                name, place = split_peer(part)
             except ValueError as error:
                 raise self._wrong_peers(
                     f"{part} is not ID-HOST:PORT ({error}); write for example {_EXAMPLE}"
                 ) from None
-            if not name or name in found:
+            if name in found:
                 raise self._wrong_peers(f"{part}: each member needs an id of its own")
             if place in found.values():
                 raise self._wrong_peers(f"{part}: another member has the same address")

@@ -22,8 +22,8 @@ from cometmq.client.api.broker import SettingsReport
 from cometmq.client.results import Replica
 from cometmq.codec.bodies.cluster import ClusterInfo
 from cometmq.codec.bodies.stats import StatsWindows
-from cometmq.codec.headers.replication import RoleChange
-from cometmq.model.codes import ResponseCode
+from cometmq.codec.headers.replication import GroupMembers, RoleChange
+from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import (
     BrokerNotFound,
     BrokerRefused,
@@ -283,6 +283,56 @@ class AsyncBrokerAdmin(AsyncNoun):
         if not taken:
             await self._live.nameserver_api.member(broker_name)  # Says who is there.
         return next(number for number in range(1, len(taken) + 2) if number not in taken)
+
+    async def transfer(self, broker_name: str, to: str) -> str:
+        """Let another member of a group with elections lead; return the id (dLegerSelfId) of the one that leads then.
+
+        The leader accepts no messages for a moment, until that member has its whole log. No acknowledged message is lost.
+
+        Raises:
+            BrokerNotFound: No such broker is registered.
+            BrokerRefused: The member is unknown, does not answer, or lacks more than 1 MiB of the log, or the group elects
+                no leader; nothing was changed. Or no member leads 10 s after this one handed over.
+        """
+        return (
+            await self._change_group(broker_name, RequestCode.TRANSFER_LEADERSHIP, to)
+        ).leader
+
+    async def add_member(self, broker_name: str, member: str) -> str | None:
+        """Add a member to a group with elections; return None once it votes, or after 10 s why it does not vote yet.
+
+        It first copies the log, and then votes without another request.
+
+        Args:
+            broker_name: The group.
+            member: `ID-HOST:PORT`, as in dLegerPeers.
+
+        Raises:
+            BrokerNotFound: No such broker is registered.
+            BrokerRefused: The text is malformed, the member is there already, another change is not complete, or the group
+                elects no leader; nothing was changed. Or a majority did not get the change within 5 s: it may be undone.
+        """
+        members = await self._change_group(broker_name, RequestCode.ADD_GROUP_MEMBER, member)
+        return members.waits_for
+
+    async def remove_member(self, broker_name: str, member: str) -> tuple[str, ...]:
+        """Remove a member from a group with elections, by its id; return the ids of the members that vote.
+
+        Raises:
+            BrokerNotFound: No such broker is registered.
+            BrokerRefused: There is no such member, the others would have no majority that answers, another change is not
+                complete, or the group elects no leader; nothing was changed. Or as for `add_member`.
+        """
+        members = await self._change_group(broker_name, RequestCode.REMOVE_GROUP_MEMBER, member)
+        return tuple(members.voters.split(","))
+
+    async def _change_group(
+        self, broker_name: str, code: RequestCode, member: str
+    ) -> GroupMembers:
+        # Without a leader there is no master, and the other members say so.
+        known = await self._live.nameserver_api.readable_brokers()
+        address = known.get(broker_name) or await self._member(broker_name)
+        return await self._brokers.ask_leader(address, code, member)
 
     async def kv_values(self, namespace: str) -> dict[str, str]:
         """Return the values of a namespace of the nameservers' key-value configuration by key; empty if it is unknown."""

@@ -55,7 +55,12 @@ from cometmq.codec.headers.console import (
     ResetOffsetRequest,
     RunningRequest,
 )
-from cometmq.codec.headers.replication import RoleChange, RoleChanged
+from cometmq.codec.headers.replication import (
+    GroupMemberChange,
+    GroupMembers,
+    RoleChange,
+    RoleChanged,
+)
 from cometmq.codec.headers.topic import CreateTopic, DeleteGroup, GroupRequest, TopicRequest
 from cometmq.codec.headers.transaction import ResumeCheck
 from cometmq.codec.java_properties import decode_java_properties, encode_properties_text
@@ -138,6 +143,13 @@ class BrokerApi(BrokerRequests):
             address, RequestCode.NOTIFY_BROKER_ROLE_CHANGED, wish, timeout_ms=_ROLE_TIMEOUT_MS
         )
         return read_fields(RoleChanged, answer, f"the answer of {address} about its role")
+
+    async def ask_leader(self, address: str, code: RequestCode, member: str) -> GroupMembers:
+        """Change the leader or the members of a group by a request to its leader; return the group after the change."""
+        answer = await self._ask(
+            address, code, GroupMemberChange(member), timeout_ms=_ROLE_TIMEOUT_MS
+        )
+        return read_fields(GroupMembers, answer, f"the answer of {address} about its group")
 
     async def stats(self, address: str, name: str, key: str) -> StatsWindows:
         """Return the sums and rates of a RocketMQ statistic in the last minute, hour and day, by its name and key."""

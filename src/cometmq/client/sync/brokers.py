@@ -128,6 +128,44 @@ class BrokerAdmin(BlockingNoun[AsyncBrokerAdmin]):
             self._client.demote, broker_name, address=address, successor=successor
         )
 
+    def transfer(self, broker_name: str, to: str) -> str:
+        """Let another member of a group with elections lead; return the id (dLegerSelfId) of the one that leads then.
+
+        The leader accepts no messages for a moment, until that member has its whole log. No acknowledged message is lost.
+
+        Raises:
+            BrokerNotFound: No such broker is registered.
+            BrokerRefused: The member is unknown, does not answer, or lacks more than 1 MiB of the log, or the group elects
+                no leader; nothing was changed. Or no member leads 10 s after this one handed over.
+        """
+        return self._portal.call(self._client.transfer, broker_name, to)
+
+    def add_member(self, broker_name: str, member: str) -> str | None:
+        """Add a member to a group with elections; return None once it votes, or after 10 s why it does not vote yet.
+
+        It first copies the log, and then votes without another request.
+
+        Args:
+            broker_name: The group.
+            member: `ID-HOST:PORT`, as in dLegerPeers.
+
+        Raises:
+            BrokerNotFound: No such broker is registered.
+            BrokerRefused: The text is malformed, the member is there already, another change is not complete, or the group
+                elects no leader; nothing was changed. Or a majority did not get the change within 5 s: it may be undone.
+        """
+        return self._portal.call(self._client.add_member, broker_name, member)
+
+    def remove_member(self, broker_name: str, member: str) -> tuple[str, ...]:
+        """Remove a member from a group with elections, by its id; return the ids of the members that vote.
+
+        Raises:
+            BrokerNotFound: No such broker is registered.
+            BrokerRefused: There is no such member, the others would have no majority that answers, another change is not
+                complete, or the group elects no leader; nothing was changed. Or as for `add_member`.
+        """
+        return self._portal.call(self._client.remove_member, broker_name, member)
+
     def kv_values(self, namespace: str) -> dict[str, str]:
         """Return the values of a namespace of the nameservers' key-value configuration by key; empty if it is unknown."""
         return self._portal.call(self._client.kv_values, namespace)

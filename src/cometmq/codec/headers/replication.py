@@ -66,3 +66,31 @@ class RoleChanged:
 
     broker_id: int
     log_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMemberChange:
+    """Header of TRANSFER_LEADERSHIP, ADD_GROUP_MEMBER and REMOVE_GROUP_MEMBER, requests of CometMQ to a group's leader.
+
+    Attributes:
+        member: Id of the member that is to lead or leave; of a new member `ID-HOST:PORT`, as in dLegerPeers.
+    """
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMembers:
+    """Header of the answer to TRANSFER_LEADERSHIP, ADD_GROUP_MEMBER and REMOVE_GROUP_MEMBER: the group after the change.
+
+    Attributes:
+        leader: Id of the leader; empty if it is unknown.
+        term: Latest term that the answering member knows.
+        voters: Ids of the members that vote, separated by commas.
+        waits_for: Why a new member does not vote yet; None if there is none.
+    """
+
+    leader: str
+    term: int
+    voters: str
+    waits_for: str | None = None

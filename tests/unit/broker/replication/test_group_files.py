@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cometmq.broker.replication.group.greeting import Challenge, Hello, OwnGreeting
@@ -17,7 +19,7 @@ from cometmq.codec.record import decode_record
 from cometmq.model.errors import CodecError, LinkError, SettingsError, StoreDamaged
 from cometmq.replication.group.history import Row
 from cometmq.replication.group.member import HardState
-from cometmq.replication.group.messages import Membership
+from cometmq.replication.group.messages import MemberPlace, Membership
 from cometmq.replication.group.wire import Content, GroupFrame, GroupFrames
 from cometmq.store.real_disk import RealDisk
 from tests.support.hand_clock import HandClock
@@ -26,6 +28,9 @@ from tests.support.store_puts import SMALL, open_store, put
 VOTERS = ("n0", "n1", "n2")
 ROWS = (Row(0, 1), Row(500, 4))
 PLACE = GroupPlace("g", "n0", VOTERS)
+CHANGED = Membership(
+    ("n0", "n2"), ("n3",), (MemberPlace("n0", 1, "a:1"), MemberPlace("n3", 4, "[::1]:4"))
+)
 
 
 def state(**hard: object) -> MemberState:
@@ -39,7 +44,7 @@ def files(tmp_path):
 
 
 def load(files: MemberFiles, group: str = "g", own: str = "n0") -> MemberState | None:
-    return files.load(group=group, own=own, voters=VOTERS)
+    return files.load(group=group, own=own)
 
 
 def test_what_was_saved_is_loaded(files):
@@ -47,6 +52,9 @@ def test_what_was_saved_is_loaded(files):
     kept = state(term=7, voted_for="n2", run=1 << 41, is_sure=False)
     files.save(kept)
     assert load(files) == kept
+    changed = replace(kept, memberships=(Row(0, Membership(VOTERS)), Row(70, CHANGED)))
+    files.save(changed)
+    assert load(files) == changed
     files.save_terms(ROWS)
     assert files.load_terms() == ROWS
 
@@ -133,6 +141,49 @@ def test_a_store_with_messages_that_was_never_a_members_is_refused(files, tmp_pa
     store.close()
 
 
+def opened_after_a_change(
+    files, tmp_path, own: str, given: tuple[str, ...], change_at: int = 100
+):
+    """A member starts whose log has, from an offset on, other members than the group began with."""
+    store = open_store(tmp_path, clock=HandClock())
+    put(store, b"x" * 600)
+    kept = MemberState("g", own, VOTERS, HardState(1, "n0", 5), "", (Row(change_at, CHANGED),))
+    files.save(kept)
+    files.save_terms((Row(0, 1),))
+    try:
+        return open_member(store, files, GroupPlace("g", own, given), is_flushed=True, now_ms=0)
+    finally:
+        store.close()
+
+
+def test_members_of_the_log_apply_and_not_an_old_list(files, tmp_path, caplog):
+    log, opened = opened_after_a_change(files, tmp_path, "n0", VOTERS)
+    assert log.membership == CHANGED
+    assert opened.memberships == (Row(100, CHANGED),)
+    assert opened.voters == VOTERS
+    assert "dLegerPeers has the members n0, n1, n2" in caplog.text
+    assert "changed to n0, n2, n3, which applies" in caplog.text
+    assert "was removed" not in caplog.text
+
+
+def test_a_list_that_was_corrected_is_accepted_and_a_removed_member_says_that_it_is_one(
+    files, tmp_path, caplog
+):
+    opened_after_a_change(files, tmp_path, "n1", ("n3", "n2", "n0"))
+    assert "dLegerPeers" not in caplog.text
+    assert "n1 was removed from its group" in caplog.text
+
+
+def test_a_change_that_a_crash_removed_from_the_log_is_forgotten(files, tmp_path):
+    with pytest.raises(SettingsError, match="this group began with n0, n1, n2"):
+        opened_after_a_change(files, tmp_path, "n0", ("n0", "n2", "n3"), change_at=9_000)
+    (tmp_path / "b/config").mkdir(parents=True)
+    other = MemberFiles(str(tmp_path / "b"), RealDisk())
+    log, opened = opened_after_a_change(other, tmp_path / "b", "n0", VOTERS, change_at=9_000)
+    assert log.membership == Membership(VOTERS)
+    assert opened.memberships == ()
+
+
 # --- how members recognize each other
 
 
@@ -150,8 +201,9 @@ def greet(here: OwnGreeting, there: OwnGreeting, peer: str = "n0") -> object:
     challenge, hello = Challenge(here), Hello(there, peer)
     answer = hello.answer(frame_of(challenge.challenge()))
     assert answer is not None
-    told, welcome = challenge.hello(frame_of(answer), frozenset(VOTERS))
+    told, welcome = challenge.hello(frame_of(answer), frozenset(VOTERS), CHANGED.places)
     assert hello.answer(frame_of(welcome)) is None
+    assert hello.places == CHANGED.places
     return told
 
 

@@ -15,6 +15,7 @@ from cometmq.broker.replication.allowed_addresses import (
 from cometmq.broker.replication.group.greeting import OwnGreeting
 from cometmq.broker.replication.group.log_bytes import GroupLogBytes
 from cometmq.broker.replication.group.member_files import STATE_NAME, MemberFiles, is_members
+from cometmq.broker.replication.group.orders import GroupOrders
 from cometmq.broker.replication.group.peer_link import PeerLink, PeerTransport
 from cometmq.broker.replication.group.peer_port import PeerPort
 from cometmq.broker.replication.group.running_member import (
@@ -28,14 +29,17 @@ from cometmq.broker.settings.group_keys import PeerAddress
 from cometmq.broker.settings.store_keys import FlushDiskType
 from cometmq.broker.tables.replication_state import CopyState, MasterState, ReplicationState
 from cometmq.codec.bodies.ha_status import HaGroup, HaGroupMember
-from cometmq.model.address import join_address
+from cometmq.model.address import join_address, split_address
 from cometmq.model.errors import NetError, SettingsError
 from cometmq.net.host_names import HostNames
+from cometmq.net.tasks import Tasks
 from cometmq.replication.group.member import RaftRole
-from cometmq.replication.group.messages import Message
+from cometmq.replication.group.messages import MemberPlace, Message
+from cometmq.replication.group.wire import Content
 from cometmq.store.disk import Disk
 
-_STRANGER = "its address is not that of a member in dLegerPeers, and haAllowedAddresses does not contain it"
+_STRANGER = "its address is not that of a member of the group, and haAllowedAddresses does not contain it"
+_LEARNED_MAX = 32
 _ROLES = {
     RaftRole.FOLLOWER: "follower",
     RaftRole.ASKING: "candidate",
@@ -51,6 +55,7 @@ class ElectedGroup:
 
     Attributes:
         running: The member.
+        orders: The requests of operators to it.
     """
 
     def __init__(self, parts: LastingParts, *, on_written: Callable[[], None]) -> None:
@@ -65,15 +70,21 @@ class ElectedGroup:
         peers = parts.settings.peer_addresses()
         self._store = parts.store
         self._clock = parts.clock
-        self._peers = peers
-        self._ids = {member: number for number, member in enumerate(peers, 1)}
+        self._given = tuple(
+            MemberPlace(member, number, join_address(*address))
+            for number, (member, address) in enumerate(peers.items(), 1)
+        )
+        # Addresses of members that are in the lists of others, but not in this member's log yet.
+        self._learned: dict[str, PeerAddress] = {}
         self.running = self._open(parts, tuple(peers), on_written)
         place = self.running.place
         self._allowed = AllowedAddresses(
-            parts.settings.ha_allowed, _find(peers, HostNames(parts.clock).ips_of), parts.clock
+            parts.settings.ha_allowed,
+            _find(self._addresses, HostNames(parts.clock).ips_of),
+            parts.clock,
         )
         self._allowed.refusal = _STRANGER
-        own = OwnGreeting(
+        self._own = own = OwnGreeting(
             place.group,
             place.own,
             self.running.member.hard.run,
@@ -81,30 +92,84 @@ class ElectedGroup:
             link_terms(parts.settings).secret,
         )
         self._port = PeerPort(
-            own, frozenset(peers), clock=parts.clock, admission=self._allowed,
+            own, clock=parts.clock, admission=self._allowed,
             tls=parts.settings.server_tls(), on_message=self._received,
         )  # fmt: skip
         own_ip = None if parts.listen_host in UNSPECIFIED_HOSTS else parts.listen_host
-        self._links = self._make_links(
-            peers, own, PeerTransport(own_ip, parts.settings.client_tls(), parts.pool)
+        self._transport = PeerTransport(own_ip, parts.settings.client_tls(), parts.pool)
+        self._links: dict[str, PeerLink] = {}
+        self._senders: dict[str, Callable[[list[Content]], None]] = {}
+        self._members = frozenset(each.member for each in self.places)
+        self._closing = Tasks("links")
+        self._is_closed = False
+        self.orders = GroupOrders(
+            self.running, parts.world, places=lambda: self.places, error_of=self._error_of
         )
         self._bind(parts.listen_host, peers[place.own])
 
-    def _make_links(
-        self, peers: dict[str, PeerAddress], own: OwnGreeting, uses: PeerTransport
-    ) -> dict[str, PeerLink]:
-        return {
-            member: PeerLink(
-                member,
-                peer,
-                own,
-                uses=uses,
-                clock=self._clock,
-                on_refused=self.running.refused,
-            )
-            for member, peer in peers.items()
-            if member != own.own
+    # --- the other members
+
+    @property
+    def places(self) -> tuple[MemberPlace, ...]:
+        """The places of all members: those in the log or, before the first change of members, those in dLegerPeers."""
+        return self.running.member.log.membership.places or self._given
+
+    def _addresses(self) -> dict[str, PeerAddress]:
+        """Return the addresses of all known members by id."""
+        of_log = {
+            each.member: PeerAddress(*split_address(each.address)) for each in self.places
         }
+        return {**self._learned, **of_log}
+
+    def _follow_members(self) -> None:
+        """Let the members that the log has now connect, and connect to them; forget those that left, but not the leader.
+
+        A leader that leaves still needs the answers to that. And the log of a member that was down may have that its
+        present leader left, before it was added again.
+        """
+        members, leader = (
+            frozenset(each.member for each in self.places),
+            self.running.member.leader,
+        )
+        for gone in self._members - members:
+            self._learned.pop(gone, None)
+        if leader in self._links and leader not in members:
+            self._learned[leader] = self._links[leader].place
+        self._members = members
+        self._connect()
+        self.running.on_change()
+
+    def _learn(self, places: tuple[MemberPlace, ...]) -> None:
+        """Note where members are that another member knows, and this one's log perhaps does not have yet."""
+        found = {each.member: PeerAddress(*split_address(each.address)) for each in places}
+        if not found.items() <= self._learned.items():
+            kept = self._learned if len(self._learned) < _LEARNED_MAX else {}
+            self._learned = {**kept, **found}
+            self._connect()
+
+    def _connect(self) -> None:
+        """Open links to the known members, close others, and admit the known members at the port."""
+        if self._is_closed:
+            return
+        known, running = self._addresses(), self.running
+        self._port.admit(frozenset(known), running.member.log.membership.places)
+        for member, link in list(self._links.items()):
+            if known.get(member) != link.place:
+                del self._links[member], self._senders[member]
+                self._closing.spawn(link.close(), "close")
+        for member, address in known.items():
+            if member in self._links or member == self._own.own:
+                continue
+            link = PeerLink(
+                member, address, self._own, uses=self._transport, clock=self._clock,
+                on_refused=running.refused, on_places=self._learn,
+            )  # fmt: skip
+            self._links[member], self._senders[member] = link, link.send
+            link.start()
+
+    def _error_of(self, member: str) -> str | None:
+        link = self._links.get(member)
+        return "its address is unknown" if link is None else link.error
 
     def _open(
         self, parts: LastingParts, voters: tuple[str, ...], on_written: Callable[[], None]
@@ -133,15 +198,17 @@ class ElectedGroup:
     def start(self) -> None:
         """Accept the other members' connections, connect to them, and take part in the protocol."""
         self._port.door.serve()
-        for link in self._links.values():
-            link.start()
-        self.running.start({member: link.send for member, link in self._links.items()})
+        self.running.on_members = self._follow_members
+        self._connect()
+        self.running.start(self._senders)
 
     async def shut(self) -> None:
         """Close the port and the links, and wait until nothing is being written any more."""
+        self._is_closed = True
         await self._port.door.close()
         for link in self._links.values():
             await link.close()
+        await self._closing.close()
         ended = asyncio.Event()
         self.running.close(ended.set)
         await ended.wait()
@@ -169,14 +236,19 @@ class ElectedGroup:
 
     @property
     def broker_id(self) -> int:
-        """The broker id of this member while it does not lead: its place in dLegerPeers, from 1 on."""
-        return self._ids[self.running.place.own]
+        """The broker id of this member while it does not lead, from 1 on; one that left has that of dLegerPeers."""
+        numbers = {each.member: each.broker_id for each in (*self._given, *self.places)}
+        return numbers[self.running.place.own]
 
     def state(self) -> ReplicationState:
         """Return the replication state of this member: as a master while it serves as leader, otherwise as a slave."""
         end, running = self._store.max_offset, self.running
         if running.is_serving:
-            copies = tuple(self._copy_of(link) for link in self._links.values() if link.is_open)
+            copies = tuple(
+                self._copy_of(each, self._links[each.member])
+                for each in self.places
+                if each.member in self._links and self._links[each.member].is_open
+            )
             majority = running.member.log.membership.majority
             return ReplicationState(
                 is_master=True, max_offset=end, copies=copies,
@@ -200,27 +272,28 @@ class ElectedGroup:
             leader="" if running.is_over else member.leader, confirmed=member.log.commit,
             lease_ms=member.lease_left(self._clock.boot_ms()) if role == "leader" else None,
             elections=running.elections,
-            members=tuple(self._member(each, leads=role == "leader") for each in self._peers),
+            members=tuple(self._member(each, leads=role == "leader") for each in self.places),
         )  # fmt: skip
 
-    def _member(self, name: str, *, leads: bool) -> HaGroupMember:
-        member, link = self.running.member, self._links.get(name)
+    def _member(self, place: MemberPlace, *, leads: bool) -> HaGroupMember:
+        member, is_own = self.running.member, place.member == self.running.place.own
+        link = self._links.get(place.member)
         acked = None
         if leads:
-            acked = member.log.stable if link is None else member.acknowledged_by(name)
+            acked = member.log.stable if is_own else member.acknowledged_by(place.member)
         return HaGroupMember(
-            member_id=name, address=join_address(*self._peers[name]), broker_id=self._ids[name],
-            is_connected=link is None or link.is_open, acked=acked,
+            member_id=place.member, address=place.address, broker_id=place.broker_id,
+            is_connected=is_own or (link is not None and link.is_open), acked=acked,
             gap=None if acked is None else member.log.end - acked,
-            error=None if link is None else link.error,
+            error=None if is_own else self._error_of(place.member),
         )  # fmt: skip
 
-    def _copy_of(self, link: PeerLink) -> CopyState:
+    def _copy_of(self, place: MemberPlace, link: PeerLink) -> CopyState:
         log = self.running.member.log
         gap = self.running.member.lag_of(link.member)
         return CopyState(
             address=self._port.address_of(link.member) or link.member,
-            broker_id=self._ids[link.member],
+            broker_id=place.broker_id,
             acked=log.end - gap,
             gap=gap,
             is_in_sync=log.end - gap >= log.commit,
@@ -242,12 +315,12 @@ def check_alone(settings: BrokerSettings, disk: Disk) -> None:
         )
 
 
-def _find(peers: dict[str, PeerAddress], ips_of: IpsOf) -> FindMembers:
+def _find(addresses: Callable[[], dict[str, PeerAddress]], ips_of: IpsOf) -> FindMembers:
     """Return a function that returns the IPs of all members, and resolves their host names for that."""
 
     async def find() -> frozenset[str]:
         found = await asyncio.gather(
-            *(plain_ips_of(peer.host, ips_of) for peer in peers.values())
+            *(plain_ips_of(peer.host, ips_of) for peer in addresses().values())
         )
         return frozenset().union(*found)
 

@@ -4,7 +4,7 @@
 | --- | --- |
 | the member that was connected to | `challenge`: its group and id, and random bytes |
 | the one that connected | `hello`: its group, id, number of its run, its broker's address, random bytes, and a proof |
-| the member that was connected to | `welcome` with a proof, or `refusal` with the reason |
+| the member that was connected to | `welcome` with a proof and the places of all members, or `refusal` with the reason |
 
 With haSecretFile, each proves that it knows the secret (`codec.replication.proof_of`).
 """
@@ -14,7 +14,14 @@ from typing import NamedTuple
 
 from cometmq.codec.replication import CHANCE_SIZE, is_proof, proof_of
 from cometmq.model.errors import CodecError, LinkError
-from cometmq.replication.group.wire import VERSION, Content, GroupFrame, encode_frame
+from cometmq.replication.group.messages import MemberPlace
+from cometmq.replication.group.wire import (
+    VERSION,
+    Content,
+    GroupFrame,
+    encode_frame,
+    read_places,
+)
 
 
 class OwnGreeting(NamedTuple):
@@ -64,7 +71,7 @@ class Challenge:
         )
 
     def hello(
-        self, frame: GroupFrame, members: frozenset[str]
+        self, frame: GroupFrame, members: frozenset[str], places: tuple[MemberPlace, ...]
     ) -> tuple[PeerHello, list[Content]]:
         """Check the hello of the other side; return its data, and the welcome to send.
 
@@ -81,22 +88,31 @@ class Challenge:
                 f"it is a member of the group {of.text('group')}, not of {own.group}"
             )
         if peer.member not in members or peer.member == own.own:
-            raise LinkError(f"dLegerPeers has no other member {peer.member}")
+            raise LinkError(
+                f"the group has no other member {peer.member}; cometmq cluster member add adds one"
+            )
         theirs = _bytes(of.text("chance"))
         said = _said(own.group, peer.member, own.own, str(peer.run), peer.address)
         proof = _bytes(of.text("proof"))
         if not is_proof(own.secret, proof, b"member", self._chance, theirs, said):
             raise LinkError("it does not know the secret in haSecretFile")
         mine = proof_of(own.secret, b"peer", self._chance, theirs, said)
-        return peer, encode_frame({"type": "welcome", "proof": mine.hex()})
+        return peer, encode_frame(
+            {"type": "welcome", "proof": mine.hex(), "places": [*map(list, places)]}
+        )
 
 
 class Hello:
-    """The greeting from the side of the member that connects to `peer`."""
+    """The greeting from the side of the member that connects to `peer`.
+
+    Attributes:
+        places: Where the members of the group are, as the peer says; empty while they are those of dLegerPeers.
+    """
 
     def __init__(self, own: OwnGreeting, peer: str) -> None:
         self._own = own
         self._peer = peer
+        self.places: tuple[MemberPlace, ...] = ()
         self._chance = secrets.token_bytes(CHANCE_SIZE)
         self._theirs = b""
 
@@ -125,6 +141,7 @@ class Hello:
             self._said,
         ):
             raise LinkError("it does not know the secret in haSecretFile")
+        self.places = read_places(of, "places")
         return None
 
     def _hello(self, group: str, peer: str, version: int, chance: str) -> list[Content]:

@@ -11,7 +11,7 @@ from cometmq.replication.group.messages import Membership
 from cometmq.store.message_store import MessageStore
 from cometmq.store.whole_records import check_of
 
-# Topic of the records that a leader writes at the beginning of its term. They are in no queue.
+# Topic of the records that a leader writes at the beginning of its term and to change members. They are in no queue.
 GROUP_TOPIC = "rmq_sys_broker_group"
 _MARK_SIZE = 8  # Size and magic number of a record.
 
@@ -82,15 +82,21 @@ class GroupLogBytes:
         return end
 
     def group_record(self, offset: int, group: str, term: int, membership: Membership) -> bytes:
-        """Return an encoded record with which a leader begins its term at an offset, after a blank end if needed.
+        """Return an encoded record of a leader's term and the members, for an offset, after a blank end if needed.
 
         The record is valid for every program that reads the log. It is marked as rolled back, so that none puts it into a
         queue.
         """
-        values = {"group": group, "term": term, "voters": membership.voters}
+        values = {
+            "group": group,
+            "term": term,
+            "voters": membership.voters,
+            "learners": membership.learners,
+            "places": membership.places,
+        }
         now_ms = self._clock.now_ms()
         record = Record(
-            topic=GROUP_TOPIC, body=orjson.dumps(values), sys_flag=TRANSACTION_ROLLBACK,
+            topic=GROUP_TOPIC, body=orjson.dumps(values, default=tuple), sys_flag=TRANSACTION_ROLLBACK,
             born_timestamp=now_ms, store_timestamp=now_ms, physical_offset=offset,
         )  # fmt: skip
         content = encode_record(record)

@@ -1,6 +1,6 @@
-"""The files of a member of a group: its term and vote, and the terms of its log.
+"""The files of a member of a group: its term and vote, the members, and the terms of its log.
 
-`config/brokerGroup.json` has what a member must not forget; `epochFileCheckpoint` has the terms, in RocketMQ's form
+`config/brokerGroup.json` has what a member must not forget, and the changes of members that are in its log; `epochFileCheckpoint` has the terms, in RocketMQ's form
 (org.apache.rocketmq.store.ha.autoswitch.EpochFileCache 5.3): the number of lines, the CRC-32 of the lines, and
 `TERM-OFFSET` lines. Neither has a .bak: an older vote or term would be as bad as none.
 """
@@ -17,6 +17,8 @@ from cometmq.model.errors import CodecError, SettingsError, StoreDamaged
 from cometmq.model.frozen import dataclass
 from cometmq.replication.group.history import Row
 from cometmq.replication.group.member import HardState
+from cometmq.replication.group.messages import Membership
+from cometmq.replication.group.wire import read_memberships
 from cometmq.store.disk import Disk, opened, read_file, write_file
 
 STATE_NAME = "brokerGroup.json"
@@ -36,9 +38,10 @@ class MemberState:
     Attributes:
         group: Name of the group.
         own: Id of the member.
-        voters: Ids of all members, in the order of dLegerPeers.
+        voters: Ids of the members at the first start, in the order of dLegerPeers.
         hard: Term, vote, and number of the run.
         boot_id: Identifies the boot of the machine in which the member was last started; empty if the system has none.
+        memberships: The members from an offset of the log on, for each change of members in it.
     """
 
     group: str
@@ -46,6 +49,7 @@ class MemberState:
     voters: tuple[str, ...]
     hard: HardState
     boot_id: str
+    memberships: tuple[Row[Membership], ...] = ()
 
 
 class MemberFiles:
@@ -56,11 +60,11 @@ class MemberFiles:
         self._state_path = f"{store_directory}/config/{STATE_NAME}"
         self._terms_path = f"{store_directory}/{TERMS_NAME}"
 
-    def load(self, *, group: str, own: str, voters: Sequence[str]) -> MemberState | None:
+    def load(self, *, group: str, own: str) -> MemberState | None:
         """Return the state of this member; None if the directory has never been a member's.
 
         Raises:
-            SettingsError: The directory is that of another member or group, or the members have changed.
+            SettingsError: The directory is that of another member or group.
             StoreDamaged: The file is damaged; the message has the repair.
             OSError: The disk failed.
         """
@@ -76,12 +80,6 @@ class MemberFiles:
             raise SettingsError(
                 f"storePathRootDir has the data of member {state.own} of the group {state.group}, but this is {own} of "
                 f"{group}; write dLegerGroup={state.group} and dLegerSelfId={state.own}, or another storePathRootDir"
-            )
-        if set(state.voters) != set(voters):
-            raise SettingsError(
-                f"dLegerPeers has the members {', '.join(voters)}, but this group began with {', '.join(state.voters)}. "
-                "Two majorities without a common member could then elect two leaders; write the same ids (their addresses "
-                "may change)"
             )
         return state
 
@@ -151,7 +149,9 @@ def _encode_state(state: MemberState) -> bytes:
             "run": hard.run,
             "isSure": hard.is_sure,
             "bootId": state.boot_id,
-        }
+            "memberships": state.memberships,
+        },
+        default=tuple,
     )
     return b'{"crc":%d,"state":%b}\n' % (zlib.crc32(values), values)
 
@@ -164,5 +164,6 @@ def _decode_state(content: bytes) -> MemberState:
     of = outer.member("state")
     hard = HardState(of.int64("term"), of.text("votedFor"), of.int64("run"), of.flag("isSure"))
     return MemberState(
-        of.text("group"), of.text("selfId"), of.texts("voters"), hard, of.text("bootId")
-    )
+        of.text("group"), of.text("selfId"), of.texts("voters"), hard, of.text("bootId"),
+        read_memberships(of, "memberships"),
+    )  # fmt: skip

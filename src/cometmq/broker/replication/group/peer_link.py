@@ -9,12 +9,14 @@ from concurrent.futures import Executor
 from typing import NamedTuple, cast
 
 from cometmq.broker.replication.group.greeting import Hello, OwnGreeting
+from cometmq.broker.settings.group_keys import PeerAddress
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CodecError, LinkError, SettingsError
 from cometmq.model.text import error_text
 from cometmq.model.tls import TlsSettings
 from cometmq.net.tasks import Tasks
 from cometmq.net.tls import client_context
+from cometmq.replication.group.messages import MemberPlace
 from cometmq.replication.group.wire import Content, GroupFrames, encode_frame
 
 _log = logging.getLogger(__name__)
@@ -46,12 +48,15 @@ class PeerTransport(NamedTuple):
 class _LinkConnection(asyncio.Protocol):
     """One connection: the greeting, then messages to the peer and its answers to pings."""
 
-    def __init__(self, hello: Hello, clock: Clock) -> None:
+    def __init__(
+        self, hello: Hello, clock: Clock, on_places: Callable[[tuple[MemberPlace, ...]], None]
+    ) -> None:
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.why: Exception | None = None
         self.is_open = self.was_open = False  # The greeting is over.
         self.heard_at = clock.monotonic()
         self._hello = hello
+        self._on_places = on_places
         self._clock = clock
         self._frames = GroupFrames()
         self._transport: asyncio.Transport | None = None
@@ -68,6 +73,7 @@ class _LinkConnection(asyncio.Protocol):
                 answer = self._hello.answer(frame)
                 if answer is None:
                     self.is_open = self.was_open = True
+                    self._on_places(self._hello.places)
                 else:
                     self.write(answer)
         except (CodecError, LinkError) as error:
@@ -97,27 +103,40 @@ class PeerLink:
 
     Attributes:
         member: Id of the other member.
+        place: Its address.
         error: Why it is not connected; None while it is.
     """
 
     def __init__(
         self,
         member: str,
-        place: tuple[str, int],
+        place: PeerAddress,
         own: OwnGreeting,
         *,
         uses: PeerTransport,
         clock: Clock,
         on_refused: Callable[[str], None],
+        on_places: Callable[[tuple[MemberPlace, ...]], None],
     ) -> None:
-        """Connect to host and port `place` after `start`; call `on_refused` with the id if no process listens there."""
+        """Connect to `place` after `start`.
+
+        Args:
+            member: Id of the other member.
+            place: Its address.
+            own: What this member says of itself.
+            uses: Resources of the connections.
+            clock: The clock.
+            on_refused: Called with the id if no process listens there.
+            on_places: Called with the places of all members when the other one has accepted a connection.
+        """
         self.member = member
         self.error: str | None = "it has not been connected yet"
-        self._place = place
+        self.place = place
         self._own = own
         self._uses = uses
         self._clock = clock
         self._on_refused = on_refused
+        self._on_places = on_places
         self._connection: _LinkConnection | None = None
         self._tasks = Tasks(f"member {member}")
 
@@ -163,8 +182,10 @@ class PeerLink:
         async with asyncio.timeout(_CONNECT_SECONDS):
             context = await loop.run_in_executor(uses.pool, self._context)
             _, connection = await loop.create_connection(
-                lambda: _LinkConnection(Hello(self._own, self.member), self._clock),
-                *self._place,
+                lambda: _LinkConnection(
+                    Hello(self._own, self.member), self._clock, self._on_places
+                ),
+                *self.place,
                 local_addr=own,
                 ssl=context,
             )
@@ -188,5 +209,5 @@ class PeerLink:
 
     def _say(self, error: str) -> None:
         if error != self.error:
-            _log.warning("member %s at %s:%d: %s", self.member, *self._place, error)
+            _log.warning("member %s at %s:%d: %s", self.member, *self.place, error)
         self.error = error

@@ -11,7 +11,7 @@ from cometmq.model.errors import CodecError, LinkError
 from cometmq.net.connections import Bounds, OpenConnection, ServedProtocol
 from cometmq.net.door import AddressCheck, Door
 from cometmq.net.tls import ServerTls
-from cometmq.replication.group.messages import Message
+from cometmq.replication.group.messages import MemberPlace, Message
 from cometmq.replication.group.wire import GroupFrames, decode_message, encode_frame
 
 _log = logging.getLogger(__name__)
@@ -31,12 +31,13 @@ class PeerPort:
 
     Attributes:
         door: Accepts connections; its `bind` gives the port an address.
+        members: Ids of the members that may connect; set by `admit`.
+        places: Where the members are, as this member tells those that connect.
     """
 
     def __init__(
         self,
         own: OwnGreeting,
-        members: frozenset[str],
         *,
         clock: Clock,
         admission: AddressCheck,
@@ -45,7 +46,8 @@ class PeerPort:
     ) -> None:
         """Call `on_message` with each message of another member and its size; the receiver calls `handled` later."""
         self.own = own
-        self.members = members
+        self.members: frozenset[str] = frozenset()
+        self.places: tuple[MemberPlace, ...] = ()
         self.clock = clock
         self.door = Door(
             self._accept, clock, name="group port", bounds=_BOUNDS, tls=tls, admission=admission
@@ -57,6 +59,13 @@ class PeerPort:
 
     def _accept(self, came: OpenConnection) -> "PeerConnection":
         return PeerConnection(self, came)
+
+    def admit(self, members: frozenset[str], places: tuple[MemberPlace, ...]) -> None:
+        """Let only these members connect, and close the connections of others; tell those that connect the places."""
+        self.members, self.places = members, places
+        for member, peer in self._peers.items():
+            if member not in members:
+                peer.abort()
 
     def address_of(self, member: str) -> str | None:
         """Return "ip:port" of a member's broker; None while the member is not connected."""
@@ -145,7 +154,9 @@ class PeerConnection(ServedProtocol):
         try:
             for frame in self._frames.received(data):
                 if self.hello is None:
-                    hello, welcome = self._challenge.hello(frame, self._port.members)
+                    hello, welcome = self._challenge.hello(
+                        frame, self._port.members, self._port.places
+                    )
                     self._port.greeted(self, hello)
                     self.hello, self._frames.is_greeted = hello, True
                     self._write(welcome)

@@ -41,10 +41,6 @@ _log = logging.getLogger(__name__)
 # Parts are read and checked on the loop.
 TIMING = GroupTiming(part_size=256 << 10, window_size=4 << 20)
 _RETRY_SECONDS = 0.1
-# How long this member must have served before it hands the lead to a better leader, and how long that may take.
-_PREFER_MS = 10_000
-_HAND_OVER_MS = 1_000
-_PREFER_LAG_MAX = 1 << 20
 
 Event = Callable[[RaftMember, int], object]
 
@@ -55,7 +51,7 @@ class GroupPlace(NamedTuple):
     Attributes:
         group: Name of the group.
         own: Id of the member.
-        voters: Ids of all members.
+        voters: Ids of all members in dLegerPeers.
         preferred: Id of the member that is to lead if it can; empty if there is none.
     """
 
@@ -83,7 +79,7 @@ def open_member(
         StoreDamaged: A file is damaged; the message has the repair.
         OSError: The disk failed.
     """
-    state = files.load(group=place.group, own=place.own, voters=place.voters)
+    state = files.load(group=place.group, own=place.own)
     rows: tuple[Row[int], ...] = ()
     if state is not None and store.max_offset:
         rows = files.load_terms()
@@ -95,6 +91,7 @@ def open_member(
     if state is None:
         # It may be a member that lost its disk, so it is not sure to have what it acknowledged.
         hard = HardState(run=0, is_sure=False)
+        state = MemberState(place.group, place.own, place.voters, hard, files.boot_id())
     else:
         was_same_boot = bool(state.boot_id) and state.boot_id == files.boot_id()
         has_all = store.was_clean or was_same_boot or is_flushed
@@ -106,9 +103,39 @@ def open_member(
             )
     hard = hard._replace(run=max(hard.run + 1, now_ms))
     log = GroupLog(
-        store.min_offset, store.max_offset, membership=Membership(place.voters), terms=rows
-    )
-    return log, MemberState(place.group, place.own, place.voters, hard, files.boot_id())
+        store.min_offset, store.max_offset, membership=Membership(state.voters), terms=rows,
+        memberships=state.memberships,
+    )  # fmt: skip
+    _compare_members(log.membership, state.voters, place)
+    # Without those whose records a crash has removed: the log may soon have other bytes there.
+    rows_left = log.memberships.rows
+    return log, replace(state, hard=hard, boot_id=files.boot_id(), memberships=rows_left)
+
+
+def _compare_members(
+    membership: Membership, began_with: tuple[str, ...], place: GroupPlace
+) -> None:
+    """Raise SettingsError if dLegerPeers was changed before the log has a change of members; afterwards log differences."""
+    known, given = ", ".join(membership.everyone), ", ".join(place.voters)
+    if not membership.places:
+        if set(began_with) != set(place.voters):
+            raise SettingsError(
+                f"dLegerPeers has the members {given}, but this group began with {', '.join(began_with)}. Two majorities "
+                "without a common member could then elect two leaders; write the same ids (their addresses may change), and "
+                "change members by cometmq cluster member"
+            )
+        return
+    if set(membership.everyone) != set(place.voters):
+        _log.warning(
+            "dLegerPeers has the members %s, but since it was written they were changed to %s, which applies; correct the file",
+            given,
+            known,
+        )
+    if place.own not in membership.everyone:
+        _log.warning(
+            "%s was removed from its group: it neither votes nor gets messages; stop this broker",
+            place.own,
+        )
 
 
 class RunningMember:
@@ -119,12 +146,14 @@ class RunningMember:
         place: Its place in the group.
         elections: Number of times since it was made that it learned of a new term; each term begins with an election.
         is_over: Whether it takes no part in the group any more, because of an error such as a failed disk.
+        accepts_puts: Whether its store accepts messages.
         is_serving: Whether it leads, has committed a record of its term, and has dispatched everything before it.
         is_readable: Whether everything that consumers can see here is known to be committed; a restart forgets how much is.
+        serving_since: Time in ms at which it began to serve, if it does.
         on_change: Called when it starts or stops serving, follows another leader, fails, or `is_readable` changes.
+        on_members: Called when the members of the group have changed.
+        on_event: Called when an event was handled, and when it stops or fails.
     """
-
-    _handing_over_since: int | None = None
 
     def __init__(
         self,
@@ -140,15 +169,17 @@ class RunningMember:
     ) -> None:
         """`opened` is the result of `open_member`; `on_written` is called after the log was written, to flush it."""
         log, self._state = opened
-        self._now = clock.boot_ms
+        self.now = clock.boot_ms
         self.place = place
         self.member = RaftMember(
             place.own, log, self._state.hard, timing=TIMING, cut=log_bytes.cut,
-            chance=loop_chance().random, now=self._now(),
+            chance=loop_chance().random, now=self.now(),
         )  # fmt: skip
         self.elections = 0
-        self.is_over = self.is_serving = False
-        self.on_change: Callable[[], None] = lambda: None
+        self.is_over = self.is_serving = self.accepts_puts = False
+        self.on_change = self.on_members = self.on_event = _ignore
+        self.serving_since = 0
+        self._change_end: int | None = None  # Of the record of a change that is not committed.
         self._store = store
         self._side = store.replica_side
         self._positions = store.positions
@@ -164,7 +195,6 @@ class RunningMember:
         # Whether it led, who did, and whether it was readable, when last looked at.
         self._known = (False, "", False)
         self.is_readable = log.commit >= store.positions.dispatched
-        self._led_since = 0
         self._cancel_tick: Callable[[], object] | None = None
         self._tick_at = 0
         self._seen = (-1, -1)
@@ -184,7 +214,8 @@ class RunningMember:
         self._is_closed = True
         self._events.clear()
         self._side.on_moved(None)
-        self._side.stop_leading()
+        self._stop_leading()
+        self.on_event()
         if self._cancel_tick is not None:
             self._cancel_tick()
         if self._is_running:
@@ -206,6 +237,37 @@ class RunningMember:
         if not self.serves_in(term):
             raise NotAllowed(f"{self.place.own} does not lead the term {term} any more")
         self._side.end_copying()
+        self.accepts_puts = True
+
+    @property
+    def has_ended(self) -> bool:
+        """True if this member takes no part in the group any more, because it was closed or is over."""
+        return self._is_closed or self.is_over
+
+    def pause_puts(self) -> None:
+        """Let the store refuse messages until `accept_puts`, or until it leads the next time."""
+        self._side.begin_copying()
+        self.accepts_puts = False
+
+    def _stop_leading(self) -> None:
+        self._side.stop_leading()
+        self.accepts_puts = False
+
+    def has_published(self) -> bool:
+        """Return whether the whole log of this leader is committed, and those who waited for that know."""
+        end = self.member.log.end
+        return self._positions.committed == end == self._positions.replicated
+
+    def change_members(self, membership: Membership) -> None:
+        """Begin a change of members; called in an event. No messages are accepted until its record is committed.
+
+        Raises:
+            NotAllowed: It cannot be begun now.
+        """
+        if not self.accepts_puts or self.member.log.end != self._positions.committed:
+            raise NotAllowed("the leader cannot change its log now; try again")
+        self.member.change(membership)
+        self.pause_puts()
 
     # --- events
 
@@ -233,6 +295,11 @@ class RunningMember:
         if (positions.committed, positions.local) != self._seen:
             self.put(_nothing)
 
+    @property
+    def has_full_disk(self) -> bool:
+        """Whether the store accepts nothing because its disk is full."""
+        return self._store.flags.has(RunningFlag.DISK_FULL)
+
     def put(self, event: Event) -> None:
         """Queue an event, to be handled after those before it; ignored once this member has stopped or failed."""
         if self._is_closed or self.is_over:
@@ -245,12 +312,14 @@ class RunningMember:
     def _run(self) -> Steps[None]:
         while self._events:
             event = self._events.popleft()
-            now = self._now()
+            now = self.now()
             self._note_log(now)
             event(self.member, now)
             self._look()
             yield from self._do(self.member.ready())
             self._publish()
+            self._end_change()
+            self.on_event()
             # Only now: what the state machine has cut is visible until that is done.
             self.is_readable = self.member.log.commit >= self._positions.dispatched
             self._look()
@@ -273,9 +342,10 @@ class RunningMember:
         )
         self.is_over = True
         self._events.clear()
-        self._side.stop_leading()
+        self._stop_leading()
         self.is_serving, self._known = False, (False, "", self.is_readable)
         self.on_change()
+        self.on_event()
 
     def _note_log(self, now: int) -> None:
         """Tell the state machine how far the log is written and stable, and where it begins if files were deleted."""
@@ -299,13 +369,12 @@ class RunningMember:
         leads = member.role is RaftRole.LEADER
         led, leader, was_readable = self._known
         if led and not leads:
-            self._side.stop_leading()
-            self._handing_over_since = None
+            self._stop_leading()
         begins = (
             leads and not self.is_serving and member.has_begun and not self._side.undispatched
         )
         if begins:
-            self._led_since = self._now()
+            self.serving_since = self.now()
         is_new = (led and not leads) or (not leads and leader != member.leader)
         is_new |= begins or was_readable != self.is_readable
         self.is_serving = leads and (self.is_serving or begins)
@@ -313,11 +382,19 @@ class RunningMember:
         if is_new:
             self.on_change()
 
+    def _end_change(self) -> None:
+        """Let the store accept messages again once the record of a change of members is committed."""
+        end = self._change_end
+        if end is not None and (not self.is_serving or self._positions.dispatched >= end):
+            self._change_end = None
+            if self.is_serving:
+                self.accept_puts(self.member.term)
+
     def _publish(self) -> None:
         """Report to the store up to which offset the group has committed; as leader only while its lease is valid."""
         member, positions = self.member, self._positions
         end, leads = min(member.log.commit, positions.local), member.role is RaftRole.LEADER
-        if leads and not member.may_answer(self._now()):
+        if leads and not member.may_answer(self.now()):
             return
         if positions.replicated is None or end > positions.replicated:
             self._side.replicated(end, int(leads))
@@ -338,8 +415,7 @@ class RunningMember:
         if ready.truncate_to is not None:
             yield from self._truncate(ready.truncate_to)
         if ready.has_new_rows:
-            rows = self.member.log.terms.rows
-            yield from self._save(partial(self._files.save_terms, rows))
+            yield from self._save_rows()
         for write in ready.writes:
             yield from self._write(write)
         if ready.record is not None:
@@ -356,6 +432,15 @@ class RunningMember:
                 if error.errno not in NO_ROOM:
                     raise
                 yield from self._retry_after(error, "the state of this member cannot be saved")
+
+    def _save_rows(self) -> Steps[None]:
+        """Save the terms, and the memberships if they have changed."""
+        terms, memberships = self.member.log.terms.rows, self.member.log.memberships.rows
+        yield from self._save(partial(self._files.save_terms, terms))
+        if memberships != self._state.memberships:
+            self._state = replace(self._state, memberships=memberships)
+            yield from self._save(partial(self._files.save, self._state))
+            self.on_members()
 
     def _truncate(self, end: int) -> Steps[None]:
         _log.warning(
@@ -391,14 +476,16 @@ class RunningMember:
             self._on_written()
 
     def _append_record(self, term: int, membership: Membership) -> Steps[None]:
-        """Append the record with which this leader begins its term, and do what the state machine requests then."""
+        """Append a record with which this leader begins its term or changes members; do what the state machine requests then."""
         offset = self.member.log.end
         content = self._bytes.group_record(offset, self.place.group, term, membership)
         yield from self._append(offset, memoryview(content))
-        now = self._now()
+        now = self.now()
         self.member.appended(offset + len(content), now)
         self._note_log(now)
         yield from self._do(self.member.ready())
+        if self.is_serving:
+            self._change_end = self.member.log.end
 
     def _send(self, to: str, message: Message) -> None:
         content = b""
@@ -407,7 +494,9 @@ class RunningMember:
                 content = self._bytes.read(message.begin, message.end)
             except StoreError:
                 return  # These files have just been deleted; the next part takes that into account.
-        self._senders[to](encode_message(message, content))
+        send = self._senders.get(to)
+        if send is not None:  # Its address may be unknown yet.
+            send(encode_message(message, content))
 
     def _retry_after(self, error: StoreError | OSError, what: str) -> Steps[None]:
         """Log an error that may pass, as that of a full disk, and wait; raise it if it cannot pass or this member stops."""
@@ -435,7 +524,7 @@ class RunningMember:
                 return
             self._cancel_tick()
         self._tick_at = at
-        seconds = max(at - self._now(), 1) / 1000
+        seconds = max(at - self.now(), 1) / 1000
         self._cancel_tick = self._world.call_later(seconds, self._tick)
 
     def _tick(self) -> None:
@@ -445,49 +534,11 @@ class RunningMember:
     def _ticked(self, member: RaftMember, now: int) -> None:
         if self._store.needs_restart:
             raise StoreError(f"the store accepts nothing: {self._store.refusal}")
-        self._hand_over_if_better(member, now)
         member.tick(now)
 
-    def _hand_over_if_better(self, member: RaftMember, now: int) -> None:
-        """Hand the lead over to a better leader, if there is one, after serving for 10 s.
 
-        If that member does not lead after 1 s, keep the lead.
-        """
-        if self._handing_over_since is not None:
-            if now - self._handing_over_since > _HAND_OVER_MS:
-                self._handing_over_since, self._led_since = None, now
-                member.stay()
-                self._side.end_copying()
-            return
-        if not self.is_serving or now - self._led_since < _PREFER_MS:
-            return
-        to = self._better_leader(member, now)
-        if to is not None:
-            self._handing_over_since = now
-            self._side.begin_copying()
-            member.hand_over(to, now)
-
-    def _better_leader(self, member: RaftMember, now: int) -> str | None:
-        """Return the preferred leader or, while the disk of this leader is full, the follower with the most of the log.
-
-        Only followers that answer and lack at most 1 MiB of the log count; None if there is none.
-        """
-        able = [
-            each
-            for each in self.place.voters
-            if each != self.place.own
-            and member.hears(each, now)
-            and member.lag_of(each) <= _PREFER_LAG_MAX
-        ]
-        if self._store.flags.has(RunningFlag.DISK_FULL):
-            to = min(able, key=member.lag_of, default=None)
-            if to is not None:
-                _log.warning("the disk is full: member %s is asked to lead", to)
-            return to
-        if self.place.preferred in able:
-            _log.info("member %s, the preferred leader, is asked to lead", self.place.preferred)
-            return self.place.preferred
-        return None
+def _ignore() -> None:
+    """Do nothing when an event is reported."""
 
 
 def _nothing(_member: RaftMember, _now: int) -> None:

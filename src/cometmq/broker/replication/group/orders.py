@@ -1,0 +1,331 @@
+"""Requests of operators, of preferredLeaderId and of a full disk, to a group's leader: to hand over, and to change members.
+
+| request | steps |
+| --- | --- |
+| another leader | accept no messages; wait until the successor has the whole log; follow, and let it stand for election; wait for a leader |
+| a new member | add it as a learner, which only copies the log; once it has caught up, whoever leads then lets it vote |
+| removal | remove the member |
+
+Each change of members is a record in the log, which applies when it is appended; the next one waits until a majority has it.
+"""
+
+import logging
+from collections.abc import Callable
+
+from cometmq.broker.replication.group.running_member import RunningMember
+from cometmq.broker.settings.group_keys import split_peer
+from cometmq.codec.headers.replication import GroupMembers
+from cometmq.model.address import join_address
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError, invalid_parameter
+from cometmq.model.text import as_given
+from cometmq.replication.group.changes import (
+    with_learner,
+    with_places,
+    with_vote,
+    without,
+)
+from cometmq.replication.group.member import NotAllowed, RaftMember, RaftRole
+from cometmq.replication.group.messages import MemberPlace, Membership
+from cometmq.steps.runner import StepsRun, World
+from cometmq.steps.steps import Done, Steps, called_back
+
+_log = logging.getLogger(__name__)
+
+# How far a member may be behind that is to lead, or to vote, bytes.
+LAG_MAX = 1 << 20
+# How long no messages are accepted at most while a successor copies the rest.
+_COPY_SECONDS = 1.0
+_ELECTION_SECONDS = 10.0
+_COMMIT_SECONDS = 5.0
+# How long the answer about a new member waits for its vote.
+_VOTE_SECONDS = 10.0
+# How long a leader must have served before it hands the lead to a better leader; also the pause between attempts.
+_PREFER_MS = 10_000
+# Pause between attempts to let a learner vote.
+_LET_VOTE_MS = 200
+
+
+class GroupOrders:
+    """The requests to the leader of a group, one at a time."""
+
+    def __init__(
+        self,
+        running: RunningMember,
+        world: World,
+        *,
+        places: Callable[[], tuple[MemberPlace, ...]],
+        error_of: Callable[[str], str | None],
+    ) -> None:
+        """`places` returns where all members are; `error_of` returns why a member is not connected, None if it is."""
+        self._running = running
+        self._member = running.member
+        self._world = world
+        self._places = places
+        self._error_of = error_of
+        self._is_busy = False
+        self._awaited: tuple[Callable[[], bool], Done] | None = None
+        self._let_vote_at = self._preferred_at = 0  # When that was last tried, ms.
+        running.on_event = self._look
+
+    # --- requests
+
+    def transfer(self, to: str) -> Steps[GroupMembers]:
+        """Hand the lead over to another member; return who leads then, which may be another one or still this one.
+
+        Raises:
+            RequestError: This member does not lead, or is handling another request; the other one is unknown, does not
+                answer, lacks more than 1 MiB or does not get the rest within 1 s; or nobody leads after 10 s.
+        """
+        return (yield from self._alone(lambda: self._transfer(to)))
+
+    def add(self, text: str) -> Steps[GroupMembers]:
+        """Add a member, `ID-HOST:PORT`, as a learner; it votes once it has caught up, for which this waits up to 10 s.
+
+        Raises:
+            RequestError: The text is malformed, the member is there already, another change is not complete, or this
+                member does not lead; or a majority did not get the change in time, so that it may be undone.
+        """
+        try:
+            member, address = split_peer(text)
+        except ValueError as error:
+            raise invalid_parameter(
+                f"{as_given(text, 80)} is not ID-HOST:PORT: {error}"
+            ) from None
+        return (yield from self._alone(lambda: self._add(member, join_address(*address))))
+
+    def remove(self, member: str) -> Steps[GroupMembers]:
+        """Remove a member; if it is this one, it leads until the change is committed.
+
+        Raises:
+            RequestError: There is no such member, the others would have no majority that answers, another change is not
+                complete, or this member does not lead; or a majority did not get the change in time.
+        """
+        return (yield from self._alone(lambda: self._remove(member)))
+
+    def _alone(self, make: Callable[[], Steps[GroupMembers]]) -> Steps[GroupMembers]:
+        """Handle a request to its end, even if the client goes away; refuse it during another one."""
+        if self._is_busy:
+            raise _refused(
+                "another change of the leader or of the members is in progress; wait for it"
+            )
+        self._check_leads()
+
+        def begin(done: Done) -> None:
+            def ended(result: GroupMembers | None, error: BaseException | None) -> None:
+                self._is_busy = False
+                done(result, error)
+
+            self._is_busy = True
+            StepsRun(self._world, make(), ended).go_on()
+
+        members: GroupMembers = yield from called_back(begin)
+        return members
+
+    def _check_leads(self) -> None:
+        running, own, leader = self._running, self._member.own, self._member.leader
+        if running.is_serving and running.accepts_puts:
+            return
+        remark = f"member {own} does not lead its group; {leader or 'no member'} does"
+        if leader == own:
+            remark = f"member {own} has just begun to lead its group, or is changing; try again in a second"
+        raise RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, remark)
+
+    def _members(self) -> GroupMembers:
+        member, membership, waits_for = self._member, self._member.log.membership, None
+        if membership.learners:
+            learner = membership.learners[0]
+            trouble = self._trouble_of(learner) if self._leads(member.term) else None
+            waits_for = f"{learner} {trouble or 'is about to vote'}"
+        return GroupMembers(member.leader, member.term, ",".join(membership.voters), waits_for)
+
+    # --- another leader
+
+    def _transfer(self, to: str) -> Steps[GroupMembers]:
+        running, member, term = self._running, self._member, self._member.term
+        if to == member.own:
+            return self._members()
+        if to not in member.log.membership.voters:
+            raise invalid_parameter(
+                f"{as_given(to, 80)} cannot lead; the members that vote are {', '.join(member.log.membership.voters)}"
+            )
+        trouble = self._trouble_of(to)
+        if trouble:
+            raise _refused(f"{to} {trouble}; {member.own} still leads")
+        _log.info("member %s is asked to lead", to)
+        running.pause_puts()
+        if (
+            yield from self._until(
+                lambda: not self._leads(term) or self._has_all(to), _COPY_SECONDS
+            )
+        ):
+            yield from called_back(lambda done: self._put_hand_over(to, term, done))
+        if self._leads(term):
+            member.stay()
+            running.accept_puts(term)
+            raise _refused(
+                f"{to} did not copy the rest of the log in time; {member.own} still leads"
+            )
+        if not (
+            yield from self._until(
+                lambda: member.term > term and member.leader != "", _ELECTION_SECONDS
+            )
+        ):
+            raise RequestError(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                f"{member.own} handed over to {to}, but no member leads yet; cometmq cluster replicas shows them",
+            )
+        return self._members()
+
+    def _leads(self, term: int) -> bool:
+        return (
+            not self._running.has_ended
+            and self._member.role is RaftRole.LEADER
+            and self._member.term == term
+        )
+
+    def _has_all(self, to: str) -> bool:
+        return self._running.has_published() and not self._member.lag_of(to)
+
+    def _put_hand_over(self, to: str, term: int, done: Done) -> None:
+        def hand_over(member: RaftMember, now: int) -> None:
+            if self._leads(term) and self._has_all(to):
+                member.hand_over(to, now)
+            done(None, None)
+
+        self._running.put(hand_over)
+
+    def _trouble_of(self, other: str) -> str | None:
+        """Return why a member cannot lead or vote now; None if it can."""
+        if not self._member.hears(other, self._running.now()):
+            return f"does not answer: {self._error_of(other) or 'it is connected, but silent'}"
+        lag = self._member.lag_of(other)
+        return f"lacks {lag} bytes of the log" if lag > LAG_MAX else None
+
+    # --- changes of members
+
+    def _add(self, member: str, address: str) -> Steps[GroupMembers]:
+        term = self._member.term
+        yield from self._change(lambda old: with_learner(old, member, address))
+        yield from self._until(
+            lambda: not self._leads(term) or not self._is_learner(member), _VOTE_SECONDS
+        )
+        return self._members()
+
+    def _is_learner(self, member: str) -> bool:
+        return member in self._member.log.membership.learners or not self._member.is_settled
+
+    def _remove(self, gone: str) -> Steps[GroupMembers]:
+        member, now = self._member, self._running.now()
+        answering = {member.own} | {
+            each
+            for each in member.log.membership.voters
+            if each != member.own and member.hears(each, now)
+        }
+        yield from self._change(lambda old: without(old, gone, answering))
+        return self._members()
+
+    def _change(self, make: Callable[[Membership], Membership]) -> Steps[None]:
+        """Change the members, and wait until the change is committed."""
+        term = self._member.term
+        yield from called_back(lambda done: self._put_change(make, done))
+        start = self._member.log.memberships.start_of_last()
+        yield from self._until(
+            lambda: self._member.log.commit > start or not self._leads(term), _COMMIT_SECONDS
+        )
+        if self._member.log.commit <= start:
+            raise RequestError(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                "no majority of the members got the change in time, so it may be made or not; cometmq cluster replicas "
+                "shows the members",
+            )
+        _log.warning(
+            "the members of the group are now %s",
+            ", ".join(self._member.log.membership.everyone),
+        )
+
+    def _put_change(self, make: Callable[[Membership], Membership], done: Done) -> None:
+        def change(member: RaftMember, _now: int) -> None:
+            try:
+                old = with_places(member.log.membership, self._places())
+                self._running.change_members(make(old))
+            except NotAllowed as error:
+                done(None, _refused(str(error)))
+            else:
+                done(None, None)
+
+        self._running.put(change)
+
+    # --- after each event
+
+    def _until(self, is_met: Callable[[], bool], seconds: float) -> Steps[bool]:
+        """Wait until a condition is met or this member has ended, at most so long; return whether it is met."""
+
+        def begin(done: Done) -> None:
+            self._awaited = is_met, done
+            self._look()
+
+        try:
+            yield from called_back(begin, seconds)
+        except TimeoutError:
+            self._awaited = None
+        return is_met()
+
+    def _look(self) -> None:
+        if self._awaited is not None:
+            is_met, done = self._awaited
+            if self._running.has_ended or is_met():
+                self._awaited = None
+                done(None, None)
+        if self._running.is_serving and self._running.accepts_puts:
+            membership = self._member.log.membership
+            if membership.learners:
+                self._let_vote(membership.learners[0], self._running.now())
+            better = self._better_leader(membership.voters)
+            if better is not None:
+                self._prefer(better, self._running.now())
+
+    def _let_vote(self, learner: str, now: int) -> None:
+        """Let a learner vote that has caught up, once the last change is committed."""
+        if now < self._let_vote_at + _LET_VOTE_MS or not self._member.is_settled:
+            return
+        # The vote of a member that is not sure of its log would only count together with those of all others.
+        if self._trouble_of(learner) is None and self._member.is_sure_of(learner):
+            self._let_vote_at = now
+            self._put_change(lambda old: with_vote(old, learner), _ignore)
+
+    def _better_leader(self, voters: tuple[str, ...]) -> str | None:
+        """Return the preferred leader or, while the disk of this leader is full, the follower with the most of the log."""
+        if not self._running.has_full_disk:
+            preferred = self._running.place.preferred
+            return preferred if preferred in voters and preferred != self._member.own else None
+        able = [
+            each
+            for each in voters
+            if each != self._member.own and self._trouble_of(each) is None
+        ]
+        return min(able, key=self._member.lag_of, default=None)
+
+    def _prefer(self, to: str, now: int) -> None:
+        """Hand the lead to a better leader after serving for 10 s, if it has caught up; try again after 10 s."""
+        if (
+            self._is_busy
+            or now < max(self._running.serving_since, self._preferred_at) + _PREFER_MS
+        ):
+            return
+        if self._trouble_of(to) is None:
+            self._preferred_at = now
+            StepsRun(self._world, self.transfer(to), _note_failure).go_on()
+
+
+def _note_failure(_members: GroupMembers | None, error: BaseException | None) -> None:
+    if error is not None:
+        _log.warning("a better leader does not lead: %s", error)
+
+
+def _ignore(_result: object, _error: BaseException | None) -> None:
+    """Do nothing: whoever leads tries again."""
+
+
+def _refused(why: str) -> RequestError:
+    return RequestError(ResponseCode.SYSTEM_ERROR, f"nothing was changed: {why}")
