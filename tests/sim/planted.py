@@ -157,7 +157,7 @@ FOUND_BY: tuple[tuple[str, str, int], ...] = (
     ("two members changed at once", "change_while_divided", 1),
     ("vote after an unclean boot", "storm", 15),
     ("queue offsets kept over a promotion", "storm", 1),
-    ("tables before the truncation", "storm", 2),
+    ("tables before the truncation", "storm", 5),
 )
 
 
