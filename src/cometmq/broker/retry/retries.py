@@ -26,6 +26,7 @@ from cometmq.model import properties as keys_of
 from cometmq.model.codes import VERSION_OWN_RETRIES, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE, TOPIC_UNIT_SUB, is_writable
+from cometmq.model.group import GroupConfig
 from cometmq.model.names import check_length, dead_letter_topic, retry_topic
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.prepared import stored_alone
@@ -89,18 +90,7 @@ class Retries:
             RequestError: The message is refused; the code says why.
             CodecError, OSError: It could not be read.
         """
-        settings = self._parts.settings
-        group = self._parts.groups.get(request.group)
-        if group is None:
-            raise RequestError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group not exist, {request.group}",
-            )
-        if not is_writable(settings.perm):
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"the broker[{settings.broker_name}] sending message is forbidden",
-            )
+        group = self._group_of(request)
         tries_max = group.retry_max_times
         if version >= VERSION_OWN_RETRIES and request.max_reconsume_times is not None:
             tries_max = request.max_reconsume_times
@@ -125,6 +115,21 @@ class Retries:
             level = request.delay_level or _FIRST_LEVEL + record.reconsume_times
             returned.message = self._retry(record, properties, topic, level)
         return returned
+
+    def _group_of(self, request: SendBackRequest) -> GroupConfig:
+        settings = self._parts.settings
+        group = self._parts.groups.get(request.group)
+        if group is None:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group not exist, {request.group}",
+            )
+        if not is_writable(settings.perm):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{settings.broker_name}] sending message is forbidden",
+            )
+        return group
 
     def store(self, returned: Sequence[ReturnedMessage]) -> Steps[None]:
         """Store prepared messages with one write, set the errors of those that fail, and wait until the others are kept.

@@ -8,8 +8,13 @@ from collections.abc import Callable, Sequence
 from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.inner.redelivery import is_of_deleted_topic, real_place
 from cometmq.broker.parts import Parts
-from cometmq.broker.transactions.prepared_messages import committed, key_of, number_of
-from cometmq.broker.transactions.queues import TransactionEnd, TransactionQueues
+from cometmq.broker.transactions.prepared_messages import (
+    TransactionKey,
+    committed,
+    key_of,
+    number_of,
+)
+from cometmq.broker.transactions.queues import PreparedEnd, TransactionQueues
 from cometmq.broker.transactions.table import (
     OpenTransaction,
     OpenTransactionState,
@@ -56,7 +61,7 @@ class TransactionEnds:
 
     def prepare(
         self, request: EndTransaction, may: Callable[[str], bool]
-    ) -> Steps[TransactionEnd]:
+    ) -> Steps[PreparedEnd]:
         """Read and check the half message of a transaction, and return its end, for `store`.
 
         The transaction stays open if the request neither commits nor rolls back. A commit to a deleted topic rolls
@@ -69,7 +74,7 @@ class TransactionEnds:
         """
         says = _SAYS.get(request.commit_or_rollback)
         if says is None:
-            return TransactionEnd(
+            return PreparedEnd(
                 remark="the transaction stays open; the broker will ask its producer later"
             )
         event, outcome = says
@@ -97,17 +102,11 @@ class TransactionEnds:
             if event is TransactionEvent.COMMIT:
                 message = self._message_of(record, properties)
             return self._queues.prepare(transaction, event, message)
-        # The transaction has already ended: do nothing, and refuse an end that differs from the first one.
-        before = self._table.outcome(key)
-        if before not in (None, outcome):
-            raise RequestError(
-                ResponseCode.ILLEGAL_OPERATION,
-                f"the transaction {key.message_id} has already ended with another outcome: it was {before.value}",
-            )
+        self._check_outcome(key, outcome)
         prepared = None if transaction is None else self._queues.prepared(transaction)
-        return prepared or TransactionEnd()
+        return prepared or PreparedEnd()
 
-    def store(self, ends: Sequence[TransactionEnd]) -> Steps[None]:
+    def store(self, ends: Sequence[PreparedEnd]) -> Steps[None]:
         """Write the ends that were prepared, with one write; set the errors of those that fail, and wait for the flush.
 
         Raises:
@@ -129,6 +128,15 @@ class TransactionEnds:
             )
         else:
             self._events.add("rocketmq_rollback_messages_total", topic)
+
+    def _check_outcome(self, key: TransactionKey, outcome: OpenTransactionState) -> None:
+        """Raise RequestError if a transaction has already ended with another outcome."""
+        before = self._table.outcome(key)
+        if before not in (None, outcome):
+            raise RequestError(
+                ResponseCode.ILLEGAL_OPERATION,
+                f"the transaction {key.message_id} has already ended with another outcome: it was {before.value}",
+            )
 
     def _check_known(self) -> None:
         """Raise RequestError (SYSTEM_BUSY) if the log was truncated and the queues are not read again yet."""

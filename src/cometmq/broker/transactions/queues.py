@@ -46,7 +46,7 @@ _LOOKED_AT_MAX = 8
 
 
 @dataclass(slots=True, eq=False)
-class TransactionEnd:
+class PreparedEnd:
     """A request to end a transaction, once it is known what to write for it.
 
     Attributes:
@@ -102,7 +102,7 @@ class TransactionQueues:
         self._ops_read = ops_read
         self.inner = parts.inner
         self._recent = _RecentHalves()
-        self._ends: dict[OpenTransaction, TransactionEnd] = {}
+        self._ends: dict[OpenTransaction, PreparedEnd] = {}
         # After a truncation, the half offset and op offset from which to read again; and whether that is in progress.
         self._load_from: tuple[int, int] | None = None
         self._is_loading = False
@@ -195,7 +195,7 @@ class TransactionQueues:
 
     # --- transactions of which a start is unsure
 
-    def look_up(self, transaction: OpenTransaction) -> Steps[TransactionEnd | None]:
+    def look_up(self, transaction: OpenTransaction) -> Steps[PreparedEnd | None]:
         """Search the index for the commit of an UNSURE transaction, open at the start; if found, prepare its end: the op.
 
         Return that end, or None. Raises CodecError or OSError if the search failed.
@@ -208,9 +208,7 @@ class TransactionQueues:
         is_found = any(_is_commit(decode_record(content), key) for content in found.records)
         return self._looked_up(transaction, is_found=is_found)
 
-    def _looked_up(
-        self, transaction: OpenTransaction, *, is_found: bool
-    ) -> TransactionEnd | None:
+    def _looked_up(self, transaction: OpenTransaction, *, is_found: bool) -> PreparedEnd | None:
         if transaction.state is not OpenTransactionState.UNSURE:
             return None  # Another request looked it up meanwhile.
         if is_found:
@@ -225,13 +223,13 @@ class TransactionQueues:
         transaction: OpenTransaction,
         event: TransactionEvent,
         message: InnerMessage | None,
-    ) -> TransactionEnd:
+    ) -> PreparedEnd:
         """End an open transaction with the next `write_ends`, which must follow at once; `message` is the one to commit."""
         self._table.on(transaction, event)
-        end = self._ends[transaction] = TransactionEnd(transaction, message)
+        end = self._ends[transaction] = PreparedEnd(transaction, message)
         return end
 
-    def prepared(self, transaction: OpenTransaction) -> TransactionEnd | None:
+    def prepared(self, transaction: OpenTransaction) -> PreparedEnd | None:
         """Return the end of a transaction that the next `write_ends` writes, or None."""
         return self._ends.get(transaction)
 
@@ -249,14 +247,14 @@ class TransactionQueues:
         return written
 
     def _write_part(
-        self, ends: Sequence[tuple[OpenTransaction, TransactionEnd]]
+        self, ends: Sequence[tuple[OpenTransaction, PreparedEnd]]
     ) -> list[PutResult]:
         messages = [end.message for _, end in ends if end.message is not None]
         return self.write(
             messages, [offset for transaction, _ in ends for offset in transaction.offsets]
         )
 
-    def written(self, end: TransactionEnd) -> Steps[None]:
+    def written(self, end: PreparedEnd) -> Steps[None]:
         """Write a prepared end, and wait until that is flushed as a send is.
 
         Raises:

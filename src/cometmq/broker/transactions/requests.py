@@ -3,7 +3,7 @@
 import logging
 
 from cometmq.broker.transactions.feature import Transactions
-from cometmq.broker.transactions.queues import TransactionEnd
+from cometmq.broker.transactions.queues import PreparedEnd
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.transaction import EndTransaction, ResumeCheck
 from cometmq.codec.remoting import RawCommand
@@ -26,7 +26,7 @@ def transaction_answers(transactions: Transactions) -> Answers:
     """
     ends, checks = transactions.ends, transactions.checks
 
-    def prepare(command: RawCommand, asker: Asker) -> Steps[TransactionEnd]:
+    def prepare(command: RawCommand, asker: Asker) -> Steps[PreparedEnd]:
         request, remark = decode_fields(EndTransaction, command[6]), command[5]
         if remark:
             _log.debug("remark at the end of transaction %s: %s", request.msg_id, remark)

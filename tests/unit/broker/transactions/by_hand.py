@@ -10,7 +10,7 @@ from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.transactions.checks import StateChecks
 from cometmq.broker.transactions.ends import TransactionEnds
 from cometmq.broker.transactions.prepared_messages import TransactionKey
-from cometmq.broker.transactions.queues import TransactionEnd, TransactionQueues
+from cometmq.broker.transactions.queues import PreparedEnd, TransactionQueues
 from cometmq.broker.transactions.table import TransactionTable
 from cometmq.codec.headers.transaction import CheckTransaction, EndTransaction
 from cometmq.codec.record import Record, decode_record
@@ -92,7 +92,7 @@ class Life:
     def end(self, half: Half, how: int, **more: Any) -> str | None:
         return self.world.run(self.ends.end(half.end(how, **more), any_topic))
 
-    def prepare(self, half: Half, how: int) -> TransactionEnd:
+    def prepare(self, half: Half, how: int) -> PreparedEnd:
         """What is to be written for an end that waits for nothing."""
         end = at_once(self.ends.prepare(half.end(how), any_topic))
         assert end is not None, "it must wait"
