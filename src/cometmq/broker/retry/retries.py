@@ -97,9 +97,12 @@ class Retries:
         if group.retry_queues <= 0:
             # Differs: RocketMQ answers success and drops the message.
             tries_max = 0
-        record = yield from self._read(request.offset)
-        if not may(topic_of(record)):
-            raise _no_record(request.offset)
+        content = yield from named_record(self._parts.store, request.offset)
+        record = None if content is None else decode_record(content)
+        if record is None or not may(topic_of(record)):
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {request.offset}"
+            )
         properties = record.properties()
         returned = ReturnedMessage(group.name)
         if is_of_deleted_topic(record, properties, self._parts.topics):
@@ -178,12 +181,6 @@ class Retries:
             )
         return topic
 
-    def _read(self, physical_offset: int) -> Steps[Record]:
-        content = yield from named_record(self._parts.store, physical_offset)
-        if content is None:
-            raise _no_record(physical_offset)
-        return decode_record(content)
-
     def _retry(
         self, record: Record, properties: dict[str, str], topic: TopicConfig, level: int
     ) -> InnerMessage:
@@ -200,12 +197,6 @@ class Retries:
         return once_more(
             record, topic, 0, properties, reconsume_times=record.reconsume_times + 1
         )
-
-
-def _no_record(physical_offset: int) -> RequestError:
-    return RequestError(
-        ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {physical_offset}"
-    )
 
 
 def _kept_in(returned: ReturnedMessage) -> str:

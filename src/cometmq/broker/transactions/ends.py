@@ -78,7 +78,8 @@ class TransactionEnds:
                 remark="the transaction stays open; the broker will ask its producer later"
             )
         event, outcome = says
-        yield from self._queues.catch_up()
+        if not self._queues.is_read:
+            yield from self._queues.catch_up()
         half = yield from self._queues.half_at(request.tran_state_table_offset)
         if half is None:
             raise _refused("Find prepared transaction message failed")
@@ -149,21 +150,21 @@ class TransactionEnds:
         self, request: EndTransaction, record: Record, properties: dict[str, str]
     ) -> None:
         immunity = number_of(properties, keys_of.CHECK_IMMUNITY_SECONDS)
+        if immunity is not None and not request.from_transaction_check:
+            self._check_age(record, immunity)
+        if properties.get(keys_of.PRODUCER_GROUP) != request.producer_group:
+            raise _refused("The producer group wrong")
+        if record.physical_offset != request.commit_log_offset:
+            raise _refused("The commit log offset wrong")
+
+    def _check_age(self, record: Record, immunity_seconds: int) -> None:
         age_ms = self._parts.clock.now_ms() - record.born_timestamp
-        if (
-            immunity is not None
-            and not request.from_transaction_check
-            and age_ms > max(immunity * 1000, self._parts.settings.transaction_timeout_ms)
-        ):
+        if age_ms > max(immunity_seconds * 1000, self._parts.settings.transaction_timeout_ms):
             raise RequestError(
                 ResponseCode.ILLEGAL_OPERATION,
                 f"the transaction was ended {age_ms} ms after its message was created, which is later than its "
                 "CHECK_IMMUNITY_TIME_IN_SECONDS allows; the broker will ask the producer",
             )
-        if properties.get(keys_of.PRODUCER_GROUP) != request.producer_group:
-            raise _refused("The producer group wrong")
-        if record.physical_offset != request.commit_log_offset:
-            raise _refused("The commit log offset wrong")
 
     def _message_of(self, record: Record, properties: dict[str, str]) -> InnerMessage:
         place = real_place(record, properties, self._parts.topics)

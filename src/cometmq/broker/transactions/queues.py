@@ -114,6 +114,11 @@ class TransactionQueues:
         """Whether the queues need not be read again; False from a truncation until `catch_up` has done that."""
         return self._load_from is None and not self._is_loading
 
+    @property
+    def is_read(self) -> bool:
+        """Whether `catch_up` has nothing to do."""
+        return self.is_known and self._half_messages.is_at_end
+
     def begin_again(self, half_offset: int, op_offset: int) -> None:
         """Let both queues be read again after a truncation."""
         self._load_from = (half_offset, op_offset)
