@@ -268,11 +268,10 @@ def test_a_leader_with_a_full_disk_hands_over_and_leads_again_when_there_is_room
             wait_until(lambda: group.leader() == "n0", seconds=40, what="the preferred leader")
             ledger = Ledger(TOPIC)
             ledger.send(group.members["n0"].address, 100)
-            with full(disk.root):
+            with full(disk.root, left=0.05):  # diskSpaceWarningLevelRatio is 90 %.
                 leader = new_leader(group, "n0", seconds=20)
                 ledger.send(group.members[leader].address, 100)
-                # It saves the new term when there is room, and the others do not hand back before.
-                time.sleep(12)
+                time.sleep(12)  # The others do not hand back before there is room.
                 assert ledger.send(group.members[leader].address, 100) == [OK] * 100
             wait_until(lambda: group.leader() == "n0", seconds=40, what="the preferred leader")
             wait_until(lambda: equal_logs(tmp_path, group), seconds=20, what="equal logs")

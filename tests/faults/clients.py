@@ -3,8 +3,8 @@
     python -m tests.faults.clients produce NAMESERVERS BOOKS NUMBER...
     python -m tests.faults.clients consume NAMESERVERS BOOKS GROUP...
 
-BOOKS is a file with a JSON array a line. Producers note [seconds, number, count, queue id, queue offset] of each acknowledgement and
-[seconds, number, count, error] otherwise, consumers [seconds, group, queue id, queue offset, body]. Seconds are those of
+BOOKS is a file with a JSON array a line. Producers note [seconds, producer, number, queue id, queue offset] of each acknowledgement and
+[seconds, producer, number, error] otherwise, consumers [seconds, group, queue id, queue offset, body]. Seconds are those of
 the monotonic clock, which all programs of a machine share.
 """
 

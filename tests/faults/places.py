@@ -98,8 +98,14 @@ class PlacedGroup:
                 self.without_majority.append((began, time.monotonic()))
 
     def fill_disk(self, member: str, seconds: float) -> None:
+        """If a flush fails, too, the member must be restarted when there is room, and says so."""
         with full(self.disks[member].root):
             time.sleep(seconds)
+        program = self.brokers.members[member]
+        log = program.log.read_bytes()[program.log_size_before :]
+        if b"takes no part in its group any more, until it is restarted" in log:
+            program.kill()
+            self.start(member)
 
     def unplug(self, member: str, seconds: float) -> None:
         """Nobody reaches it: no member, no client and no nameserver."""
@@ -159,7 +165,7 @@ def placed_group(folder: Path, **settings: object) -> Iterator[PlacedGroup]:
         names.host = here
         stack.enter_context(names)
         hosts = {each: machine.there for each, machine in machines.items()}
-        brokers = ElectedBrokers(folder, names.address, hosts=hosts or None, **settings)
+        brokers = ElectedBrokers(folder, names.address, hosts or None, **settings)
         group = PlacedGroup(brokers)
         group.machines, group.disks, group.missing = machines, disks, missing
         for name, program in brokers.members.items():

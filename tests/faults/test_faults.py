@@ -42,7 +42,7 @@ class Clients:
 
     def start(self, what: str, name: str, *those: object) -> None:
         books = self.folder / f"{what}-{name}.books"
-        command = [sys.executable, "-m", "tests.faults.clients", what, self._names, books]
+        command = [sys.executable, "-m", "tests.faults.clients", what, self._names, str(books)]
         program = Program(
             [*command, *map(str, those)], log=books.with_suffix(".log"), port=free_port()
         )

@@ -20,13 +20,13 @@ class Acknowledged(NamedTuple):
 
     at: float
     producer: int
-    count: int
+    number: int
     place: Place
 
     @property
     def start(self) -> str:
         """How the body begins."""
-        return f"{self.producer}-{self.count}-"
+        return f"{self.producer}-{self.number}-"
 
 
 class Delivery(NamedTuple):
@@ -50,11 +50,11 @@ class Seen:
     def __init__(self, producers: Iterable[Path], consumers: Iterable[Path]) -> None:
         self.acknowledged: list[Acknowledged] = []
         self.errors: Counter[str] = Counter()
-        for at, producer, count, *rest in _rows(producers):
+        for at, producer, number, *rest in _rows(producers):
             if len(rest) == 1:
                 self.errors[rest[0].partition(":")[0]] += 1
             else:
-                self.acknowledged.append(Acknowledged(at, producer, count, tuple(rest)))
+                self.acknowledged.append(Acknowledged(at, producer, number, tuple(rest)))
         self.deliveries = [
             Delivery(at, group, (queue_id, offset), body)
             for at, group, queue_id, offset, body in _rows(consumers)
@@ -128,9 +128,9 @@ class Seen:
         return sum(slots) / len(slots)
 
     def longest_gap(self, begin: float, end: float) -> float:
-        """Return the longest time without an acknowledgement that begins in a period, s."""
+        """Return the longest time without an acknowledgement that ends in a period, s."""
         times = [each.at for each in self.acknowledged]
-        gaps = [after - at for at, after in itertools.pairwise(times) if begin <= at < end]
+        gaps = [after - at for at, after in itertools.pairwise(times) if begin <= after < end]
         return max(gaps, default=0.0)
 
 

@@ -53,12 +53,13 @@ def group_and_broker(folder: Path) -> Iterator[tuple[ElectedBrokers, Program]]:
                 topic_fields(topic, QUEUES),
             )
             assert header["code"] == 0, header
-        for topic in TOPICS:
-            wait_until(
-                lambda topic=topic: b"broker-a" in reference.route_of(group.names, topic),
-                seconds=30,
-                what=f"the route of {topic}",
-            )
+        wait_until(
+            lambda: all(
+                b"broker-a" in reference.route_of(group.names, each) for each in TOPICS
+            ),
+            seconds=30,
+            what="the routes of the topics",
+        )
         yield group, beside
 
 

@@ -66,6 +66,24 @@ def test_handing_over_takes_no_time_out():
     assert group.leader not in (old, None)
 
 
+def test_a_killed_leader_is_replaced_within_a_second():
+    late = []
+    for seed in range(1, 101):
+        group = Group(seed)
+        group.write_at_random()
+        group.run(3_000)
+        old = group.leader
+        assert old is not None
+        old.kill()
+        for _ in range(3):
+            group.run(300)
+            for host in group.hosts.values():
+                host.sees_death_of(old.own)  # Its link connects again, and is refused.
+        if group.leader is None:
+            late.append(seed)
+    assert not late
+
+
 def test_a_group_of_one_leads_itself():
     group = Group(1, voters=1)
     group.run(500)

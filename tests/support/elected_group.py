@@ -28,7 +28,6 @@ class ElectedBrokers:
         self,
         folder: Path,
         names: str,
-        *,
         hosts: Mapping[str, str] | None = None,
         **settings: object,
     ) -> None:
@@ -76,7 +75,7 @@ class ElectedBrokers:
 def elected_brokers(folder: Path, **settings: object) -> Iterator[ElectedBrokers]:
     """Three members that run; those that still do are stopped in the end."""
     with processes.nameserver(folder) as nameserver, contextlib.ExitStack() as running:
-        group = ElectedBrokers(folder, nameserver.address, **settings)
+        group = ElectedBrokers(folder, nameserver.address, None, **settings)
         for program in group.members.values():
             running.enter_context(program)
         yield group

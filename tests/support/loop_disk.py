@@ -86,11 +86,12 @@ class LoopDisk:
 
 
 @contextlib.contextmanager
-def full(root: Path) -> Iterator[None]:
-    """A file takes all room of a file system."""
+def full(root: Path, *, left: float = 0.0) -> Iterator[None]:
+    """A file takes all room of a file system but a share `left` of the whole."""
     filler = root / "filler"
     with filler.open("wb") as file:
-        size = os.statvfs(root).f_bavail * os.statvfs(root).f_frsize
+        space = os.statvfs(root)
+        size = (space.f_bavail - int(left * space.f_blocks)) * space.f_frsize
         while size >= 4_096:
             try:
                 os.posix_fallocate(file.fileno(), file.tell(), size)

@@ -137,6 +137,7 @@ class RaftMember:
         self._ready = Ready(hard=hard)
         # It may have heard a leader before it was started, unless there has been none.
         self._heard_at = now if hard.term else None
+        self._is_leader_gone = False  # Its process has ended.
         self._led_since = 0
         self._elect_at = self._next_election(now) if hard.term else self._soon(now)
         self._beat_at = 0
@@ -224,6 +225,7 @@ class RaftMember:
         if self.role is RaftRole.FOLLOWER and self.leader:
             self.leader = ""
             self._heard_at = None
+            self._is_leader_gone = True
             self._elect_at = self._soon(now)
 
     def step(self, message: Message, now: int) -> None:
@@ -352,13 +354,22 @@ class RaftMember:
         if not is_granted:
             self._send(request.sender, self._refusal(request))
             return
-        if not request.is_pre:
+        if request.is_pre:
+            self._give_way(request.sender, now)
+        else:
             self._keep(self.hard._replace(voted_for=request.sender))
             self._elect_at = self._next_election(now)
         answer = VoteAnswer(
             self.own, request.term, request.is_pre, is_granted=True, is_sure=self.hard.is_sure
         )
         self._send(request.sender, answer)
+
+    def _give_way(self, other: str, now: int) -> None:
+        """Ask for no election while another member may win one; of two that ask at a time, the one with the larger id gives way."""
+        if self.role is RaftRole.ASKING and other < self.own:
+            self.role = RaftRole.FOLLOWER
+        if self.role is RaftRole.FOLLOWER:
+            self._elect_at = max(self._elect_at, self._soon(now) + 2 * self._timing.beat_ms)
 
     def _hears_leader(self, now: int) -> bool:
         if self.role is RaftRole.LEADER:
@@ -374,6 +385,10 @@ class RaftMember:
         if not answer.is_granted:
             if answer.term > self.term:
                 self._follow(answer.term, "", now)
+            elif answer.is_pre and self.role is RaftRole.ASKING and self._is_leader_gone:
+                # The voter may not know that yet.
+                again = self._soon(now) + self._timing.beat_ms
+                self._elect_at = min(self._elect_at, again)
             return
         asked = {
             RaftRole.ASKING: (True, self.term + 1),
@@ -486,6 +501,7 @@ class RaftMember:
         )
         self._follow(part.term, part.sender, now)
         self._heard_at = now
+        self._is_leader_gone = False
         self._elect_at = self._next_election(now)
         self._last_stamp = max(self._last_stamp, part.stamp)
         if isinstance(part, Restart):
