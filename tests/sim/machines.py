@@ -24,6 +24,8 @@ LATENCY_SECONDS = (0.0001, 0.003)
 THREAD_SECONDS = (0.0001, 0.004)
 _SYN_SECONDS = 0.25  # After which an unanswered request for a connection is repeated.
 _END_SECONDS = 10.0  # Given to cancelled programs.
+# Tasks that wait for a callback which was dropped: kept, as Python would complain of their coroutines.
+_unended: list["asyncio.Task[Any]"] = []
 
 
 class Process:
@@ -119,7 +121,8 @@ class MachineLoop(VirtualLoop):
         for task in tasks:
             task.cancel()
         if tasks:
-            self.run_until_complete(asyncio.wait(tasks, timeout=_END_SECONDS))
+            waited = self.run_until_complete(asyncio.wait(tasks, timeout=_END_SECONDS))
+            _unended.extend(waited[1])
         self.close()
 
     def go_on(self, process: Process) -> None:
