@@ -175,10 +175,9 @@ class RunningMember:
             place.own, log, self._state.hard, timing=TIMING, cut=log_bytes.cut,
             chance=loop_chance().random, now=self.now(),
         )  # fmt: skip
-        self.elections = 0
+        self.elections = self.serving_since = 0
         self.is_over = self.is_serving = self.accepts_puts = False
         self.on_change = self.on_members = self.on_event = _ignore
-        self.serving_since = 0
         self._change_end: int | None = None  # Of the record of a change that is not committed.
         self._store = store
         self._side = store.replica_side
@@ -189,15 +188,13 @@ class RunningMember:
         self._on_written = on_written
         self._senders: Mapping[str, Callable[[list[Content]], None]] = {}
         self._events: deque[Event] = deque()
-        self._is_running = False
-        self._is_closed = False
+        self._is_running = self._is_closed = False
         self._ended: Callable[[], None] | None = None
         # Whether it led, who did, and whether it was readable, when last looked at.
         self._known = (False, "", False)
         self.is_readable = log.commit >= store.positions.dispatched
         self._cancel_tick: Callable[[], object] | None = None
-        self._tick_at = 0
-        self._seen = (-1, -1)
+        self._tick_at, self._seen = 0, (-1, -1)
         self._trouble = ""  # The latest error that was only for now.
 
     # --- life
