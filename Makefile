@@ -101,9 +101,10 @@ sim: setup ## broker groups on a simulated disk, network and clocks: SEED=1 RUNS
 sim-planted: setup ## the first seed of 500 that finds each of the bugs that are planted into simulated groups
 	$(BIN)/python -m tests.sim --planted
 
-long: setup ## what takes hours, with reports in build/long: 2,000 simulations of groups in each scene
+long: setup ## what takes hours, with reports in build/long: 2,000 simulations of groups in each scene, 50 rounds of faults
 	@mkdir -p build/long
 	bash -o pipefail -c 'PYTHONHASHSEED=0 $(BIN)/python -m tests.sim --runs 2000 --scene all 2>&1 | tee build/long/sim.txt'
+	bash -o pipefail -c 'ROUNDS=50 SEED=1 $(PYTEST) tests/faults -s 2>&1 | tee build/long/faults.txt'
 
 e2e: setup ## real processes from the command line
 	$(PYTEST) $(THREE) tests/e2e $(ARGS)

@@ -278,6 +278,24 @@ def test_a_leader_with_a_full_disk_hands_over_and_leads_again_when_there_is_room
             assert ledger.check(group.members["n0"].address) == 300
 
 
+def test_a_producer_goes_on_at_the_new_leader_without_an_error(tmp_path):
+    with elected_brokers(tmp_path) as group:
+        leader = group.wait_for_leader()
+        assert send_to(group.members[leader].address)[0] == OK
+        with Producer(group.names) as producer:
+            for number in range(200):
+                if number == 100:
+                    group.members[leader].kill()
+                producer.send(Message(TOPIC, b"%d" % number))
+        leader = new_leader(group, leader)
+        found = {
+            body
+            for queue_id in range(8)
+            for _, body in read_queue(group.members[leader].address, TOPIC, queue_id, start=0)
+        }
+        assert found >= {b"%d" % number for number in range(200)}
+
+
 def bytes_at_port(port: int, sent: bytes) -> bytes:
     """Send bytes to a group port; what comes before it closes the connection."""
     with socket.create_connection((LOOPBACK, port), timeout=10) as peer:
