@@ -57,15 +57,20 @@ def is_free(port: int) -> bool:
     return True
 
 
+_given: set[int] = set()  # Whoever asks for several ports begins to listen later.
+
+
 def free_port(*, beside: Sequence[int] = (0,)) -> int:
-    """A port that is free now, with the ports at the distances `beside` free too.
+    """A port that is free now and was not given before, with the ports at the distances `beside` free too.
 
     It lies below the range from which the kernel takes ports for outgoing connections, so that none of
     those takes it before the program does.
     """
     while True:
         port = random.randrange(10_100, 32_000)
-        if all(is_free(port + distance) for distance in beside):
+        wanted = {port + distance for distance in beside}
+        if wanted.isdisjoint(_given) and all(map(is_free, wanted)):
+            _given.update(wanted)
             return port
 
 

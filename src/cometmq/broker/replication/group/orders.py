@@ -197,10 +197,18 @@ class GroupOrders:
 
     def _trouble_of(self, other: str) -> str | None:
         """Return why a member cannot lead or vote now; None if it can."""
-        if not self._member.hears(other, self._running.now()):
-            return f"does not answer: {self._error_of(other) or 'it is connected, but silent'}"
+        why = self._why_silent(other)
+        if why is not None:
+            return f"does not answer: {why}"
         lag = self._member.lag_of(other)
         return f"lacks {lag} bytes of the log" if lag > LAG_MAX else None
+
+    def _why_silent(self, other: str) -> str | None:
+        """Return why a member does not answer, None if it does. One whose process died is not connected at once."""
+        why = self._error_of(other)
+        if why is None and not self._member.hears(other, self._running.now()):
+            why = "it is connected, but silent"
+        return why
 
     # --- changes of members
 
@@ -216,12 +224,8 @@ class GroupOrders:
         return member in self._member.log.membership.learners or not self._member.is_settled
 
     def _remove(self, gone: str) -> Steps[GroupMembers]:
-        member, now = self._member, self._running.now()
-        answering = {member.own} | {
-            each
-            for each in member.log.membership.voters
-            if each != member.own and member.hears(each, now)
-        }
+        voters, own = self._member.log.membership.voters, self._member.own
+        answering = {each for each in voters if each == own or self._why_silent(each) is None}
         yield from self._change(lambda old: without(old, gone, answering))
         return self._members()
 
