@@ -292,7 +292,7 @@ class AuthFile:
             self.put_user(name, values, is_new=user is None)
 
     def ensure_again(self) -> list[str]:
-        """Repeat each `ensure_super`, and return the names of the users that this has changed. Raises as that does."""
+        """Repeat each `ensure_super`, and return the names of the changed users. Raises the errors of `ensure_super`."""
         before = self.current
         for name, password in self._ensured.items():
             self.ensure_super(name, password)

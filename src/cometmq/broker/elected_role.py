@@ -88,7 +88,7 @@ class ElectedMaster(MasterRole):
         await super().leave(is_final=is_final)
 
     async def end(self) -> None:
-        """End like every role; later changes of tables are not those of a leader."""
+        """End like every role; later changes of tables are not a leader's."""
         await super().end()
         self._writer.end()
 

@@ -18,7 +18,7 @@ from cometmq.net.requests import Finder, said
 
 # The topics and groups in a body.
 _Names = tuple[Iterable[str], Iterable[str]]
-# Makes a finder, for access control, of what a body names; gets the actions of these accesses.
+# Returns, for access control, a finder of the topics and groups in a body; gets the actions to check on them.
 _Find = Callable[..., Finder]
 
 

@@ -298,7 +298,7 @@ class RunningRole:
         return [*basics, status.answers, roles, self._group_answers(), *features]
 
     def _group_answers(self) -> Answers:
-        """Return the handlers of requests to a group that elects its leader; this broker's does not."""
+        """Return the handlers of requests to a group that elects its leader; here refusals, as this group does not."""
         refuse = refusing(
             ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
             "the group of this broker does not elect its leader (enableDLegerCommitLog=false); cometmq cluster promote "

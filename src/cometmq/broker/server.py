@@ -214,7 +214,7 @@ class Broker:
         closing.callback(self._pool.shutdown)
 
     def _log_recovery(self, seconds: float) -> None:
-        """Log what was found when the store was opened, and that this took so many seconds."""
+        """Log the findings of opening the store, and its duration in seconds."""
         store, found = self._store, self._store.recovery
         stop = "the last stop was clean"
         if not store.was_clean:

@@ -1,6 +1,6 @@
 """Checks settings before a broker opens anything; `-p`, `-m` and `cometmq config check` run them without starting it.
 
-Each check is a function that raises SettingsError, StoreError or OSError for what would end the start. A start and
+Each check is a function that raises SettingsError, StoreError or OSError for a fault that would end the start. A start and
 these commands run the same `CHECKS`; the commands also `MACHINE_CHECKS`, where a start opens the files themselves.
 """
 
@@ -44,7 +44,7 @@ def check_start(settings: BrokerSettings) -> Addresses:
 
 
 def check_unstarted(settings: BrokerSettings) -> Addresses:
-    """Do what `check_start` does; also check folders, store and users, which a start would open; for `-p` and `-m`.
+    """Run `check_start`; also check folders, store and users, which a start would open; for `-p` and `-m`.
 
     Raises:
         SettingsError, StoreError, OSError: As `check_start`; or a folder, store or file of users cannot be used.

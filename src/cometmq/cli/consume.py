@@ -42,7 +42,7 @@ async def consume(
 ) -> None:
     """Consume as a member of a group.
 
-    With --limit it ends after so many messages.
+    With --limit it ends after that many messages.
     --from applies only to queues in which the group has no offset yet. A topic that does not exist is an error, status 3.
     """
     from cometmq import AsyncPushConsumer, Tag

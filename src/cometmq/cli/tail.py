@@ -54,7 +54,7 @@ async def tail(
 ) -> None:
     """Show messages as they arrive.
 
-    With --limit it ends after so many messages.
+    With --limit it ends after that many messages.
     """
     from cometmq import AsyncPullConsumer, Tag
 

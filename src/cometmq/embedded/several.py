@@ -53,7 +53,7 @@ class BrokerProcess:
         """Describe the broker; it is not started.
 
         Args:
-            name: As the attribute.
+            name: The brokerName or, in a group that elects its leader, the dLegerSelfId.
             store: Its store directory; the log file is next to it.
             index: Its number in the cluster, from 0.
             port: Its port; 0: any free port, and no pages of metrics.

@@ -1,4 +1,4 @@
-"""Handlers of one shape: decode what a request asks for, let a service do it, and encode the result.
+"""Handlers of one shape: decode a request, call a service, and encode the result.
 
 The service knows no frames. It returns its result at once, or steps (a generator) that return it. So may the function
 that encodes the result: `empty`, `as_is`, `header_of`, or what `body_of` and `body_elsewhere` return.

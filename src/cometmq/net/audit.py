@@ -1,10 +1,10 @@
-"""The audit log: who asked a server for a change, from where, and what became of it; and which requests were refused.
+"""The audit log: user, address and outcome of each request for a change of a server, and each refused request.
 
 All lines have the logger `cometmq.audit`, whatever the part of a server that handles the request: `net.requests` wraps
 the handlers of the administrators' requests that change something (`RequestRule.is_audited`), and notes what its gate
 refuses. A line is written when the request has ended. In a log of JSON lines each fact has its own field.
 
-What a request says comes from a peer: it is cut, and never contains passwords, secret keys or signatures.
+Texts of a request come from a peer: they are cut, and never contain passwords, secret keys or signatures.
 """
 
 import logging

@@ -63,8 +63,8 @@ class Dispatcher:
         intake: Fast path that accepts requests as bytes before they are decoded; None if there is none.
         refused: Number of requests that were refused because too many of their connection, or of all, were waiting.
         now: Returns monotonic seconds; the read batch sets it to that of its clock.
-        ends: Time (`now`) after which `handle` leaves requests without a batch handler to a later read batch; the handlers of
-            requests that share a write do, too.
+        ends: Time (`now`) after which requests are left to a later read batch, by `handle` if they have no batch handler,
+            and by the handlers of requests that share a write.
     """
 
     def __init__(

@@ -156,7 +156,7 @@ class Pipe:
         self._tell()
 
     def read(self, size_max: int) -> bytes:
-        """Remove and return the first bytes, at most so many."""
+        """Remove and return the first bytes, at most `size_max`."""
         taken = bytearray()
         while self._pieces and len(taken) < size_max:
             taken += self._pieces.popleft()

@@ -43,7 +43,7 @@ AskedHandler = Callable[[Command, "Peer", Asker], Outcome]
 CHANGES = frozenset({Action.CREATE, Action.UPDATE, Action.DELETE})
 # The requests of one connection in a read batch.
 Read = tuple["Peer", list[RawCommand]]
-# A request with its connection, and who sent it (EVERYBODY if no gate checks the code).
+# A connection, its request, and the user who signed it (EVERYBODY if no gate checks the code).
 Asked = tuple["Peer", RawCommand, Asker]
 # Sends bytes to a connection.
 Write = Callable[[bytes], None]
@@ -90,7 +90,7 @@ class BatchHandler(Protocol):
 
 @runtime_checkable
 class AskedBatchHandler(BatchHandler, Protocol):
-    """A batch handler that needs to know who sent each request; its `handle` is for codes that no gate checks."""
+    """A batch handler that needs the sender of each request; its `handle` is for codes that no gate checks."""
 
     def handle_asked(self, asked: list[Asked]) -> None:
         """Handle the given requests, as `handle` does."""
@@ -103,7 +103,7 @@ class Intake(Protocol):
     Attributes:
         judged: Codes that a gate may check (`ByteGate`); behind a gate only these are accepted.
         count: Number of requests accepted since the last `handle`.
-        passed_over: Frames before the position that `take` returned that it has not accepted; the caller takes them.
+        passed_over: Frames that `take` skipped before the position that it returned; the caller must handle them.
         codes: Codes that it accepts itself. It is used without checks only if no gate checks any of them.
     """
 

@@ -1,7 +1,8 @@
 """Requests that store messages anew and share a write: ends of transactions, and messages that consumers send back.
 
-Each request is prepared on its own: what it names is read and checked. Those that were read together and need not wait
-for that are stored with one write. A request that must wait, for example for the disk, delays no other: it is stored alone.
+Each request is prepared on its own: the message that it names is read and checked. Requests that were read together, and
+whose preparation needs no wait, are stored with one write. A request that must wait, for example for the disk, is stored
+alone, so that it delays no other.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from cometmq.net.requests import Asked, AskedBatchHandler, Read
 from cometmq.steps.prepared import Item, Store, stored_alone
 from cometmq.steps.steps import Steps, at_once
 
-# Reads and checks what a request names. The steps may be stopped at any wait, and have changed nothing by then.
+# Reads and checks the message that a request names. Until they end, the steps change nothing and may be stopped.
 Prepare = Callable[[RawCommand, Asker], Steps[Item]]
 
 
@@ -44,7 +45,7 @@ class SharedWrite(AskedBatchHandler, Generic[Item]):
         )
 
     def handle_asked(self, asked: list[Asked]) -> None:
-        """Store what these requests ask for; answer each now, or when it is confirmed.
+        """Store the messages of these requests; answer each request now, or when the write is confirmed.
 
         When the time of the read batch is up, the rest is left to a later one.
         """
@@ -101,7 +102,7 @@ class SharedWrite(AskedBatchHandler, Generic[Item]):
             peer.dispatcher.answer(command, peer, began, answer)
 
     def written(self) -> None:
-        """Do nothing: consumers and the flusher were told with the write."""
+        """Do nothing: the write has notified consumers and the flusher."""
 
 
 def _put_back(asked: Sequence[Asked]) -> None:

@@ -1,4 +1,4 @@
-"""Lines of the audit log: who asked a server or the dashboard for a change, from where, and its outcome.
+"""Lines of the audit log: user, address and outcome of each change requested from a server or the dashboard.
 
 All lines have the logger `cometmq.audit`; `net.audit` writes them for requests.
 """
@@ -13,7 +13,7 @@ from cometmq.process.program_log import UNCOUNTED
 
 _log = logging.getLogger(AUDIT)
 
-# Maximum characters of what a line says of a request, and of a user's name.
+# Maximum number of characters of a request's description in a line, and of a user's name.
 WHAT_MAX, USER_MAX = 1000, 128
 
 

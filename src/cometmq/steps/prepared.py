@@ -1,4 +1,4 @@
-"""Work in two parts: each item is prepared on its own, and what is prepared is stored together."""
+"""Work in two parts: each item is prepared on its own, and the prepared items are stored together."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar

@@ -78,7 +78,7 @@ def at_once_or_elsewhere(work: Callable[[bool], T]) -> Steps[T]:
 
 
 def at_once(steps: Steps[T]) -> T | None:
-    """Return the result of steps that end without a wait; None, and they are stopped, if they come to one."""
+    """Return the result of steps that end without a wait; stop them at their first wait and return None."""
     try:
         next(steps)
     except StopIteration as end:

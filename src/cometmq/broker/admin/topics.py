@@ -210,7 +210,7 @@ def altered(
 
 
 def changed(known: Config | None, config: Config) -> Config:
-    """Return a configuration whose attributes are changes to those of the known one, if any, with these applied (`altered`)."""
+    """Return a configuration with its attributes applied, as changes, to the attributes of the known one (`altered`)."""
     before = known.attributes if known else {}
     return replace(config, attributes=altered(before, config.attributes.items()))
 

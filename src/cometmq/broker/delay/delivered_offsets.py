@@ -2,7 +2,7 @@
 
 After a restart, messages before a saved offset are not delivered again. A master therefore saves an offset only
 after the delivered messages are flushed; a power failure could lose them before that. In a group that elects its
-leader, the log has the offsets, after the deliveries.
+leader, the offsets are also written to the log, after the deliveries.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ class DeliveredOffsets:
         self.offsets = offsets
 
     def put(self, offsets: Mapping[int, int]) -> Steps[None]:
-        """Save exactly these offsets, those of the leader of the group of brokers. Raises as `take` does."""
+        """Save exactly these offsets, which the leader of the broker group has. Raises the errors of `take`."""
         if offsets != self.offsets:
             yield from self._write(self._next(offsets))
             self.offsets = dict(offsets)

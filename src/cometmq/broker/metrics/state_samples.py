@@ -1,8 +1,8 @@
 """The sources of metrics of a broker's state: store, disks, replication, groups, and the values that features provide.
 
-What belongs to the messages of a broker group (members, dead letters, lag) is not shown by a slave that is connected to
-its master, because the master shows it and a sum over both would count it twice. What belongs to a process, its disk or
-its replication is shown by each.
+A slave that is connected to its master does not show metrics of the messages of their group (members, dead letters, lag):
+the master shows them, and a sum over both would count them twice. Each broker shows metrics of its process, its disk and
+its replication.
 """
 
 from collections import defaultdict
@@ -151,7 +151,7 @@ class StateSamples:
         part_of: Callable[[ReplicationState], Part | None],
         value: Callable[[Part], float | None],
     ) -> Source:
-        """Return the source of a metric without labels: a value of a part of the state, nothing while one is None."""
+        """Return the source of a metric without labels: a value of a part of the state; no sample while it is None."""
 
         def samples() -> Iterator[Sample]:
             part = part_of(self._replication)
@@ -191,7 +191,7 @@ class StateSamples:
             yield from (((role,), int(role == group.role)) for role in _ELECTED_ROLES)
 
     def _of_others(self, value: Callable[[HaGroupMember], float | None]) -> Source:
-        """Return the source of a metric of the other members, without those whose value is None."""
+        """Return the source of a metric with a sample for each other member whose value is not None."""
 
         def samples() -> Iterator[Sample]:
             group = self._replication.group

@@ -111,7 +111,7 @@ class ReplicaHandler:
 
 
 def _told(master: MasterState, metadata: MasterMetadata | None) -> HaMaster:
-    """Return what a slave tells of its master: why copying has stopped, if it has, and the state of the metadata."""
+    """Return a slave's report of its master: the reason if copying has stopped, and the state of the metadata."""
     return replace(
         master,
         error=master.stopped or master.error,
@@ -221,7 +221,7 @@ UNREAD: Mapping[int, tuple[int, str]] = {
     Code.PULL_MESSAGE: (ResponseCode.SYSTEM_BUSY, _NO_READS),
     Code.LITE_PULL_MESSAGE: (ResponseCode.SYSTEM_BUSY, _NO_READS),
 }
-# Also refused by a member of a group that elects its leader, from a restart until it knows what its group has committed.
+# Also refused by a member of a group that elects its leader, from a restart until it knows the committed offsets of its group.
 UNKNOWN: Mapping[int, tuple[int, str]] = {
     Code.QUERY_CONSUMER_OFFSET: (
         ResponseCode.SERVICE_NOT_AVAILABLE,

@@ -2,7 +2,7 @@
 
 The consumer names a record; the broker reads it and stores it for the group's retry topic, at the delay level that the
 consumer chooses (0: 3 + number of retries so far). After the last retry, at a negative level, or if the group has no
-retry queues, it goes to the dead-letter topic. Messages whose requests were read together share a write. Follows
+retry queues, it is stored in the dead-letter topic. Messages whose requests were read together share a write. Follows
 AbstractSendMessageProcessor.consumerSendMsgBack of 5.3.3.
 """
 
@@ -39,11 +39,11 @@ _DEAD_LETTER_QUEUES = 1  # DLQ_NUMS_PER_GROUP
 
 @dataclass(slots=True, eq=False)
 class ReturnedMessage:
-    """A message that was sent back, once it is known what to store for it.
+    """A message that a consumer sent back, with the message to store for it.
 
     Attributes:
         group: Name of the group that sent it back.
-        message: What is stored; None if its topic was deleted, so that it is dropped.
+        message: The message to store; None if the topic was deleted, so that nothing is stored.
         is_dead: Whether it becomes a dead letter.
         error: Why it was not stored, or its new topic could not be saved.
     """
@@ -67,7 +67,7 @@ class Retries:
         """Store one message again; see `prepare`.
 
         Raises:
-            RequestError: The message is refused, or its new topic could not be saved; the code says why.
+            RequestError: The message is refused, or its new topic could not be saved; its code has the reason.
             StoreError, CodecError, OSError: It could not be read or stored, or its flush is late or failed.
         """
         yield from stored_alone(self.prepare(request, version=version, may=may), self.store)
@@ -79,7 +79,7 @@ class Retries:
         version: int,
         may: Callable[[str], bool],
     ) -> Steps[ReturnedMessage]:
-        """Read a message, and return what to `store` at once: a retry or a dead letter; one whose topic was deleted is dropped.
+        """Read a message; return the retry or dead letter to `store` at once, without `message` if its topic is deleted.
 
         Args:
             request: The record (by its offset in the log), the group and the wanted retry.
@@ -87,7 +87,7 @@ class Retries:
             may: Returns whether the client may consume a topic; applied to the record's topic, or its destination if it waits.
 
         Raises:
-            RequestError: The message is refused; the code says why.
+            RequestError: The message is refused; its code has the reason.
             CodecError, OSError: It could not be read.
         """
         group = self._group_of(request)
@@ -135,7 +135,7 @@ class Retries:
         return group
 
     def store(self, returned: Sequence[ReturnedMessage]) -> Steps[None]:
-        """Store prepared messages with one write, set the errors of those that fail, and wait until the others are kept.
+        """Store prepared messages with one write, set the `error` of those that fail; wait for the flush.
 
         Raises:
             StoreError: The flush is late or failed.

@@ -235,7 +235,7 @@ class RuntimeHandler:
             "brokerActive": "true",
             "brokerVersionDesc": VERSION_DESCRIPTION,
             "brokerVersion": str(VERSION),
-            # Only CometMQ's brokers have these three, by which a mixed cluster and an upgrade can be told.
+            # Only CometMQ's brokers have these three; they identify brokers in a mixed cluster and during an upgrade.
             "cometmqVersion": build.version,
             "cometmqKernel": build.kernel,
             "cometmqPython": build.python,

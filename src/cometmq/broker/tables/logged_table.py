@@ -10,7 +10,7 @@ from cometmq.steps.steps import Steps
 
 
 class LogWaiter(Protocol):
-    """Something that waits until changes are in the log of a group, such as the `Saver` of a table."""
+    """An object that waits until changes are in the log of a group, such as the `Saver` of a table."""
 
     logged: Logged
 
@@ -25,7 +25,7 @@ class LoggedTable(NamedTuple):
         read: Decodes a value. Raises CodecError.
         apply: Sets the decoded values of some keys, or removes the keys whose value is None.
         on_change: Called with the key of each change; the leader appends the function that notes it.
-        waiter: Gets the function that waits for the log, on the leader; None if nobody waits for changes.
+        waiter: Gets the function that waits for the log, on the leader; None if no caller waits for changes.
     """
 
     name: str

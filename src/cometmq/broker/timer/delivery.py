@@ -247,7 +247,7 @@ class TimedDelivery:
                 continue
             if waiting.out_ms >= files.floor(now_ms):
                 to_come.append(waiting)
-                # The counts that were saved, or copied, have what was read before.
+                # The saved or copied counts already include messages that were read before.
                 if not waiting.is_delete and not (was_read and files.delivered_ms):
                     topics.append(find_property(record.property_block, _REAL_TOPIC) or "")
             elif not waiting.is_delete:
@@ -361,7 +361,10 @@ class TimedDelivery:
             self._is_at_files = False
 
     def _is_committed(self, end: int) -> Steps[bool]:
-        """Return whether the log up to an offset stays: what the files have of messages that are cut could not be told apart."""
+        """Return whether the log up to an offset cannot be cut any more.
+
+        Otherwise the timer's files could have messages that are cut later, and nothing would distinguish them.
+        """
         if not self._parts.settings.is_elected:
             return True
         return (yield from confirmed(end)) is Durability.OK

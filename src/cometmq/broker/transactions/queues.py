@@ -47,7 +47,7 @@ _LOOKED_AT_MAX = 8
 
 @dataclass(slots=True, eq=False)
 class PreparedEnd:
-    """A request to end a transaction, once it is known what to write for it.
+    """A checked request to end a transaction, with the records to write for it.
 
     Attributes:
         transaction: The transaction that ends; None if there is nothing to write.
@@ -63,7 +63,7 @@ class PreparedEnd:
 
 
 class _RecentHalves:
-    """Half messages that were read last and have not ended, up to 1 MiB: most end soon, and are then not read again."""
+    """The last half messages that were read, until they end, up to 1 MiB. Most end soon, without a second read."""
 
     def __init__(self) -> None:
         self._halves: dict[int, Half] = {}
@@ -198,7 +198,7 @@ class TransactionQueues:
         """Return the half offset and the op offset from which a start must read."""
         return self._table.positions(self._half_messages.offset)
 
-    # --- transactions of which a start is unsure
+    # --- transactions whose outcome is not known at a start
 
     def look_up(self, transaction: OpenTransaction) -> Steps[PreparedEnd | None]:
         """Search the index for the commit of an UNSURE transaction, open at the start; if found, prepare its end: the op.

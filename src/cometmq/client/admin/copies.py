@@ -110,7 +110,7 @@ def judge_copies(members: Sequence[Replica]) -> list[ReplicaCopy]:
 
 
 def _rank(group: HaGroup) -> tuple[bool, int]:
-    """Return a key that is larger for a report of the group that is to be preferred: a leader's, then that of a later term."""
+    """Return a key that orders reports of a group: a leader's report is larger, then the report of a later term."""
     return group.role == "leader", group.term
 
 
@@ -147,7 +147,7 @@ def _judge(
     status = member.status
     if status is None:
         state = "refused" if member.is_refused else "away"
-        # Whoever had the leader's id 0 is not known.
+        # A member that had id 0, the leader's, cannot be identified.
         others = () if group is None else group.members
         silent = [_silent(each) for each in others if each.broker_id == member.broker_id]
         return ReplicaCopy(

@@ -1,7 +1,7 @@
-"""Plans of promotions in a group of CometMQ brokers: what a promotion would lose, and what speaks against it.
+"""Plans of promotions in a group of CometMQ brokers: the messages that a promotion would lose, and its obstacles.
 
 Before a promotion, a master that answers is demoted: it becomes a slave once its successor has everything, so no
-stored message is lost. If the master does not answer, only what the slave has is kept.
+stored message is lost. If the master does not answer, only the slave's messages are kept.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def losses_of(
     *,
     is_told: bool,
 ) -> tuple[list[str], list[str]]:
-    """Return what is lost if a slave becomes the master, and what speaks against it, as sentences.
+    """Return the losses and the obstacles if a slave becomes the master, as sentences.
 
     Args:
         slave: The slave.

@@ -232,7 +232,7 @@ class AsyncUserAdmin(AsyncNoun):
 
 
 def _is_led(name: str, said: Mapping[str, object]) -> bool:
-    """Return whether a member refused because it gets the users of the leader of its group, which has answered."""
+    """Return whether a member refused because its users come from its group's leader, which has answered."""
     answer, leader = said[name], f"{name.rpartition(':')[0]}:{MASTER_ID}"
     return (
         isinstance(answer, BrokerRefused)

@@ -1,4 +1,4 @@
-"""Changes of the members of a group, which operators request: the membership that follows, or why there is none."""
+"""Changes of the members of a group on request of an operator: each returns the new membership or raises the reason."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ VOTERS_MIN, VOTERS_MAX = 2, 9
 
 
 def with_places(membership: Membership, places: Sequence[MemberPlace]) -> Membership:
-    """Return a membership with the places of its members: its own, or before the first change these."""
+    """Return a membership with its members' places; if it has none, before the first change, with the given ones."""
     return membership if membership.places else replace(membership, places=tuple(places))
 
 
@@ -19,7 +19,7 @@ def with_learner(membership: Membership, member: str, address: str) -> Membershi
     """Return a membership, which has places, with a new member that only copies the log; its broker id is the first free one.
 
     Raises:
-        NotAllowed: The member or its address is there already, another one has not caught up, or there are nine.
+        NotAllowed: The id or address belongs to a member, another member has not caught up, or the group has nine.
     """
     for place in membership.places:
         if place.member == member:
@@ -41,7 +41,7 @@ def with_learner(membership: Membership, member: str, address: str) -> Membershi
 
 
 def with_vote(membership: Membership, learner: str) -> Membership:
-    """Return a membership in which a learner votes; raise NotAllowed if it is none."""
+    """Return a membership in which a learner votes; raise NotAllowed if the member is no learner."""
     if learner not in membership.learners:
         raise NotAllowed(f"{learner} is no learner")
     return replace(

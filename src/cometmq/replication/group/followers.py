@@ -23,7 +23,7 @@ class FollowerProgress:
         is_probing: Whether it is unknown up to where the two logs are equal, so that only empty parts are sent.
         sent_stamp: Stamp of the last part that was sent with bytes.
         run: Largest run number (number of starts) in its answers; 0 without any.
-        is_sure: Whether it has said that it has everything that it acknowledged.
+        is_sure: Whether it has reported that it still has everything that it acknowledged.
         echoed_stamp: Largest stamp that it has returned; None if it has not answered.
     """
 
@@ -64,7 +64,7 @@ class Followers:
         self._all: dict[str, FollowerProgress] = {}
 
     def __getitem__(self, member: str) -> FollowerProgress:
-        """Return what is known of a member; a new one is probed first, from the log's present end back."""
+        """Return the state of a member; a new one is probed first, from the log's present end back."""
         if member not in self._all:
             self._all[member] = FollowerProgress(next=self._log.end)
         return self._all[member]
@@ -114,7 +114,7 @@ class Followers:
         return self._log.membership.voters
 
     def answered(self, answer: AppendAnswer) -> None:
-        """Update what is known of a member by its answer in this term; ignore answers of an earlier run."""
+        """Update the state of a member from its answer in this term; ignore answers of an earlier run."""
         progress = self[answer.sender]
         if answer.run < progress.run:
             return
@@ -132,7 +132,7 @@ class Followers:
         if progress.is_probing:
             progress.is_probing, progress.next = False, progress.matched
         elif answer.stamp > progress.sent_stamp:
-            # What was sent before the answered beat and is missing got lost.
+            # Parts that were sent before the answered beat and are missing got lost.
             progress.next = progress.matched
         progress.next = max(progress.next, progress.matched)
 
@@ -140,7 +140,7 @@ class Followers:
         theirs = History(_NEVER, answer.terms)
         point = shared_end(self._log.terms, theirs, min(self._log.end, answer.end))
         progress.next = progress.matched = point
-        # A member that came back without bytes which it had acknowledged does not have them now.
+        # A member that restarted without bytes which it had acknowledged does not have them now.
         progress.stable = min(progress.stable, point)
         progress.is_probing = True
 

@@ -65,9 +65,9 @@ class GroupLog:
         return (last_term, end) >= (self.last_term, self.end)
 
     def matches(self, append: Append) -> bool:
-        """Return whether a leader's part begins within this log or at its end, after a byte of the same term.
+        """Return whether a leader's part starts within this log or at its end, after a byte of the same term.
 
-        A part that begins with this log's first byte always matches.
+        A part that starts with this log's first byte always matches.
         """
         if append.begin > self.end or append.begin < self.begin:
             return False
@@ -93,7 +93,7 @@ class GroupLog:
         self.memberships.cut(self.end)
 
     def extend(self, append: Append) -> bool:
-        """Extend the log to the end of a matching part; return whether a term or membership begins in the new bytes."""
+        """Extend the log to the end of a matching part; return whether a term or membership starts in the new bytes."""
         has_new = _add_from(self.end, append.terms, self.terms)
         has_new |= _add_from(self.end, append.memberships, self.memberships)
         self.end = append.end
@@ -102,7 +102,7 @@ class GroupLog:
     def restart(
         self, begin: int, terms: Iterable[Row[int]], memberships: Iterable[Row[Membership]]
     ) -> None:
-        """Become an empty log that begins at `begin`; everything before that is committed."""
+        """Become an empty log that starts at `begin`; everything before that is committed."""
         assert begin >= self.commit, f"committed up to {self.commit}, to begin at {begin}"
         self.begin = self.end = self.stable = self.commit = begin
         self.generation += 1

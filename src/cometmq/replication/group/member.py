@@ -2,7 +2,7 @@
 
 It is Raft (Ongaro's thesis) with pre-votes, a leader's lease and changes of one member at a time. Its log index is the
 byte offset in the commit log, so that the log stays an ordinary RocketMQ store. The caller steps the machine with
-messages and times, and then does what `ready` returns, in the order of the fields of `Ready`.
+messages and times, and then executes the requests that `ready` returns, in the order of the fields of `Ready`.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _TERMS_MAX = 256
 
 
 class RaftRole(Enum):
-    """Role of a member in its term; ASKING: it asks the voters whether an election would succeed (pre-vote)."""
+    """Role of a member in its term; ASKING: pre-vote, which finds out whether an election would succeed."""
 
     FOLLOWER = auto()
     ASKING = auto()  # Asks if an election would succeed.
@@ -38,7 +38,7 @@ class RaftRole(Enum):
 
 
 class NotAllowed(Exception):
-    """A member cannot do now what its caller requested; the text says why."""
+    """A member cannot fulfil a request of its caller now; the text has the reason."""
 
 
 class HardState(NamedTuple):
@@ -156,7 +156,7 @@ class RaftMember:
 
     @property
     def has_begun(self) -> bool:
-        """True if this member leads and has committed a record of its term, so that it knows all that is committed."""
+        """True if this member leads and has committed a record of its term, so that it knows the log's committed end."""
         return self.role is RaftRole.LEADER and self._has_committed_own
 
     @property
@@ -191,7 +191,7 @@ class RaftMember:
         return answered is not None and now < answered + self._timing.election_ms
 
     def is_sure_of(self, other: str) -> bool:
-        """Return whether another member has said that it has everything that it acknowledged."""
+        """Return whether another member has reported that it still has everything that it acknowledged."""
         return self._followers[other].is_sure
 
     @property
@@ -365,7 +365,7 @@ class RaftMember:
         self._send(request.sender, answer)
 
     def _give_way(self, other: str, now: int) -> None:
-        """Ask for no election while another member may win one; of two that ask at a time, the one with the larger id gives way."""
+        """Ask for no election while another member may win one; of two that ask, the one with the larger id waits."""
         if self.role is RaftRole.ASKING and other < self.own:
             self.role = RaftRole.FOLLOWER
         if self.role is RaftRole.FOLLOWER:

@@ -19,9 +19,10 @@ class Membership:
     """Members of a group, by dLegerSelfId.
 
     Attributes:
-        voters: Members of which a majority elects leaders and acknowledges records.
+        voters: Members whose majority elects leaders and acknowledges records.
         learners: Members that only copy the log: new ones, until they have caught up.
-        places: Where they all are; the machine does not look at it. Empty until the first change: as dLegerPeers says.
+        places: Broker ids and addresses of all members; the machine ignores them. Empty before the first change, when
+            dLegerPeers applies.
     """
 
     voters: tuple[str, ...]
@@ -86,7 +87,7 @@ class Append:
         end: Offset at which it ends.
         before: Term of the byte before `begin`. A follower's log with another term there differs from the leader's.
         commit: The leader's commit offset.
-        seen_run: The receiver's run of which the leader has an answer; 0 if it has none.
+        seen_run: The receiver's run that has answered the leader; 0 if none has.
         terms: The terms of the part's bytes, as `History.between` returns them.
         memberships: The memberships of the part's bytes, in the same form.
         content: The part's bytes; the machine does not look at them.
@@ -107,12 +108,12 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A leader tells a follower that its log no longer has the bytes which the follower needs next.
+    """A leader's notice that its log no longer has the bytes which the follower needs next.
 
     Attributes:
         term: Term of the leader.
         stamp: The leader's clock in ms, as in an `Append`.
-        begin: Offset at which the leader's log begins; the follower's begins there anew, without a byte.
+        begin: Offset at which the leader's log starts; the follower restarts its log there, empty.
         terms: The leader's terms up to there.
         memberships: Its memberships up to there.
     """
@@ -135,7 +136,8 @@ class AppendAnswer:
         is_matching: Whether the part fitted the follower's log.
         matched: Offset up to which the follower's log is known to equal the leader's.
         stable: Offset up to which it is also stored as safely as an acknowledgement requires.
-        run: Number of the follower's run. What an earlier run acknowledged may be lost, so the leader ignores its answers.
+        run: Number of the follower's run. The leader ignores answers of an earlier run, because records that it
+            acknowledged may be lost.
         end: If it did not match, the end of the follower's log.
         terms: If it did not match, the last terms of the follower's log before the part.
         is_sure: False if the follower may lack records that it acknowledged, so that its vote would hardly count.

@@ -10,12 +10,12 @@ class GroupTiming:
     Attributes:
         beat_ms: Period of heartbeats.
         election_ms: Time without a leader after which a member stands for election, at least; and time for which a voter
-            that has heard a leader votes for nobody else.
+            that has heard a leader votes for no other member.
         election_spread_ms: Random time that is added, so that members rarely stand together.
         lease_ms: Time after a beat was sent for which a leader may answer, if a majority answered the beat. The rest of
             `election_ms` is for clocks of different speed.
         part_size: Maximum size of one part of the log, unless a record is larger.
-        window_size: Maximum size of what is sent without an answer.
+        window_size: Maximum total size of the parts of the log that a follower has not answered yet.
     """
 
     beat_ms: int = 200

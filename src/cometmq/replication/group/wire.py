@@ -187,7 +187,7 @@ def read_places(of: JsonObject, key: str) -> tuple[MemberPlace, ...]:
 
 
 def _pairs(of: JsonObject, key: str, size: int) -> list[list[Any]]:
-    """Return the arrays of so many values in a field, which may be missing."""
+    """Return the arrays, each of `size` values, in a field that may be missing; raise CodecError if malformed."""
     rows = of.raw().get(key) or []
     if not isinstance(rows, list) or not all(
         isinstance(each, list) and len(each) == size for each in rows

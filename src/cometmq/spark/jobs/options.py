@@ -1,4 +1,4 @@
-"""Options of Spark jobs: their definition, those of all jobs, and the form of their values that tells runs apart."""
+"""Options of Spark jobs: their definition, the common options, and the form of their values that distinguishes runs."""
 
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal

@@ -61,7 +61,7 @@ class AccessFeature(Feature):
         }
 
     async def start(self) -> None:
-        """On the leader of a group, create the users that its settings name, as at a start. Raises as that does."""
+        """On the leader of a group, create the users that its settings name. Raises the errors of `ensure_again`."""
         if self._users is not None and self._parts.settings.is_elected:
             await Machines(self._parts.world, "users").run(self._users.ensure_again())
 

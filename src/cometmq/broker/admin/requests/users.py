@@ -72,7 +72,7 @@ class UserHandler:
         """Create a user (3001), or change one (3002).
 
         Raises:
-            RequestError: It exists already, or there is none; a value is invalid; or the asker may not do it.
+            RequestError: The user exists already, or does not exist; a value is invalid; or the asker lacks the right.
         """
         users, name = self._users, _username(command)
         values = _json(command)
@@ -150,7 +150,10 @@ class UserHandler:
     # --- a group that elects its leader
 
     def ensure_again(self) -> Steps[None]:
-        """Create or change the users that the settings name, as at a start: the log may have others. Raises as that does."""
+        """Create or change the users that the settings name, as at a start, because the log may have other users.
+
+        Raises the errors of `AuthFile.ensure_again`.
+        """
         for name in (yield from elsewhere(self._users.ensure_again)):
             self._note(name)
 

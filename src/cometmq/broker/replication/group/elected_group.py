@@ -59,7 +59,7 @@ class ElectedGroup:
     """
 
     def __init__(self, parts: LastingParts, *, on_written: Callable[[], None]) -> None:
-        """Open the files of the member, and bind its port; `on_written` is called to flush what was appended.
+        """Open the files of the member, and bind its port; `on_written` is called to flush appended records.
 
         Raises:
             SettingsError: The store directory is not that of this member, or the secret or TLS settings cannot be used.
@@ -122,10 +122,10 @@ class ElectedGroup:
         return {**self._learned, **of_log}
 
     def _follow_members(self) -> None:
-        """Let the members that the log has now connect, and connect to them; forget those that left, but not the leader.
+        """Connect to the members in the log and accept their connections; forget members that left, but not the leader.
 
-        A leader that leaves still needs the answers to that. And the log of a member that was down may have that its
-        present leader left, before it was added again.
+        A leader that is removed needs the other members' answers until its removal is committed. And a member that was
+        down may read that its present leader was removed, before it reads that this leader was added again.
         """
         members, leader = (
             frozenset(each.member for each in self.places),
@@ -140,7 +140,7 @@ class ElectedGroup:
         self.running.on_change()
 
     def _learn(self, places: tuple[MemberPlace, ...]) -> None:
-        """Note where members are that another member knows, and this one's log perhaps does not have yet."""
+        """Note the addresses that another member knows; this member's log may not have them yet."""
         found = {each.member: PeerAddress(*split_address(each.address)) for each in places}
         if not found.items() <= self._learned.items():
             kept = self._learned if len(self._learned) < _LEARNED_MAX else {}
@@ -203,7 +203,7 @@ class ElectedGroup:
         self.running.start(self._senders)
 
     async def shut(self) -> None:
-        """Close the port and the links, and wait until nothing is being written any more."""
+        """Close the port and the links, and wait until all writes have ended."""
         self._is_closed = True
         await self._port.door.close()
         for link in self._links.values():
@@ -305,7 +305,7 @@ class ElectedGroup:
 def check_alone(settings: BrokerSettings, disk: Disk) -> None:
     """Raise SettingsError if the store directory of a broker without a group belongs to a member of one.
 
-    What this broker appended would not be in the logs of the other members.
+    Records that this broker appended would be missing in the logs of the other members.
     """
     if is_members(settings.store_directory, disk):
         raise SettingsError(

@@ -106,7 +106,7 @@ class Hello:
     """The greeting from the side of the member that connects to `peer`.
 
     Attributes:
-        places: Where the members of the group are, as the peer says; empty while they are those of dLegerPeers.
+        places: Addresses and ids of the members, as the peer knows them; empty while dLegerPeers still applies.
     """
 
     def __init__(self, own: OwnGreeting, peer: str) -> None:

@@ -28,7 +28,7 @@ class GroupLogBytes:
     def cut(self, begin: int, limit: int) -> int:
         """Return the end of the last whole record from `begin` up to `limit`, or of the first record if it is longer.
 
-        The blank end of a file is only sent together with the record after it, as a log does not end behind a blank end.
+        The blank end of a file is only sent together with the record after it, as a log does not end with a blank end.
         """
         if limit == self._store.positions.committed:
             return limit

@@ -150,7 +150,7 @@ def _offsets(offsets: Offsets) -> LoggedTable:
 
 
 def _resets(offsets: Offsets) -> LoggedTable:
-    """Return the table of resets that no consumer was told yet; without it, one would go on where it was before."""
+    """Return the table of resets that no consumer knows yet; without it, a consumer would continue at its old offset."""
 
     def apply(changes: Mapping[str, Mapping[int, int] | None]) -> Steps[None]:
         for key, queues in changes.items():

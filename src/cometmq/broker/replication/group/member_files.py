@@ -1,6 +1,7 @@
 """The files of a member of a group: its term and vote, the members, and the terms of its log.
 
-`config/brokerGroup.json` has what a member must not forget, and the changes of members that are in its log; `epochFileCheckpoint` has the terms, in RocketMQ's form
+`config/brokerGroup.json` has the state that a member must not lose, and the changes of members that are in its log;
+`epochFileCheckpoint` has the terms, in RocketMQ's form
 (org.apache.rocketmq.store.ha.autoswitch.EpochFileCache 5.3): the number of lines, the CRC-32 of the lines, and
 `TERM-OFFSET` lines. Neither has a .bak: an older vote or term would be as bad as none.
 """

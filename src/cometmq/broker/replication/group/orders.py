@@ -1,9 +1,9 @@
-"""Requests of operators, of preferredLeaderId and of a full disk, to a group's leader: to hand over, and to change members.
+"""Requests to a group's leader, by operators, preferredLeaderId or a full disk: to hand over, or to change members.
 
 | request | steps |
 | --- | --- |
-| another leader | accept no messages; wait until the successor has the whole log; follow, and let it stand for election; wait for a leader |
-| a new member | add it as a learner, which only copies the log; once it has caught up, whoever leads then lets it vote |
+| another leader | accept no messages; wait until the successor has the whole log; follow; let it start an election; wait for a leader |
+| a new member | add it as a learner, which only copies the log; once it has caught up, the leader of that time lets it vote |
 | removal | remove the member |
 
 Each change of members is a record in the log, which applies when it is appended; the next one waits until a majority has it.
@@ -32,22 +32,22 @@ from cometmq.steps.steps import Done, Steps, called_back
 
 _log = logging.getLogger(__name__)
 
-# How far a member may be behind that is to lead, or to vote, bytes.
+# Maximum number of bytes of the log that a member may lack if it is to lead or to vote.
 LAG_MAX = 1 << 20
-# How long no messages are accepted at most while a successor copies the rest.
+# Maximum time in which a leader accepts no messages while its successor copies the rest of the log.
 _COPY_SECONDS = 1.0
 _ELECTION_SECONDS = 10.0
 _COMMIT_SECONDS = 5.0
-# How long the answer about a new member waits for its vote.
+# Maximum time that the answer to `add` waits until the new member votes.
 _VOTE_SECONDS = 10.0
-# How long a leader must have served before it hands the lead to a better leader; also the pause between attempts.
+# Time that a leader must have served before it hands over to a better leader; also the pause between attempts.
 _PREFER_MS = 10_000
 # Pause between attempts to let a learner vote.
 _LET_VOTE_MS = 200
 
 
 class GroupOrders:
-    """The requests to the leader of a group, one at a time."""
+    """Handles requests to change the leader or the members of a group, one at a time."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class GroupOrders:
         places: Callable[[], tuple[MemberPlace, ...]],
         error_of: Callable[[str], str | None],
     ) -> None:
-        """`places` returns where all members are; `error_of` returns why a member is not connected, None if it is."""
+        """`places` returns the addresses and ids of all members; `error_of` returns why one is not connected, or None."""
         self._running = running
         self._member = running.member
         self._world = world
@@ -65,17 +65,17 @@ class GroupOrders:
         self._error_of = error_of
         self._is_busy = False
         self._awaited: tuple[Callable[[], bool], Done] | None = None
-        self._let_vote_at = self._preferred_at = 0  # When that was last tried, ms.
+        self._let_vote_at = self._preferred_at = 0  # Time of the last attempt, ms.
         running.on_event = self._look
 
     # --- requests
 
     def transfer(self, to: str) -> Steps[GroupMembers]:
-        """Hand the lead over to another member; return who leads then, which may be another one or still this one.
+        """Hand the lead over to another member; return the group; its leader may still be this member, or a third one.
 
         Raises:
             RequestError: This member does not lead, or is handling another request; the other one is unknown, does not
-                answer, lacks more than 1 MiB or does not get the rest within 1 s; or nobody leads after 10 s.
+                answer, lacks more than 1 MiB or does not get the rest within 1 s; or no member leads after 10 s.
         """
         return (yield from self._alone(lambda: self._transfer(to)))
 
@@ -83,7 +83,7 @@ class GroupOrders:
         """Add a member, `ID-HOST:PORT`, as a learner; it votes once it has caught up, for which this waits up to 10 s.
 
         Raises:
-            RequestError: The text is malformed, the member is there already, another change is not complete, or this
+            RequestError: The text is malformed, the member already belongs to the group, another change is not complete, or this
                 member does not lead; or a majority did not get the change in time, so that it may be undone.
         """
         try:
@@ -204,7 +204,7 @@ class GroupOrders:
         return f"lacks {lag} bytes of the log" if lag > LAG_MAX else None
 
     def _why_silent(self, other: str) -> str | None:
-        """Return why a member does not answer, None if it does. One whose process died is not connected at once."""
+        """Return why a member does not answer, or None. A member whose process died loses its connection at once."""
         why = self._error_of(other)
         if why is None and not self._member.hears(other, self._running.now()):
             why = "it is connected, but silent"
@@ -263,7 +263,7 @@ class GroupOrders:
     # --- after each event
 
     def _until(self, is_met: Callable[[], bool], seconds: float) -> Steps[bool]:
-        """Wait until a condition is met or this member has ended, at most so long; return whether it is met."""
+        """Wait until a condition is met or this member has ended, for at most `seconds`; return whether it is met."""
 
         def begin(done: Done) -> None:
             self._awaited = is_met, done
@@ -290,10 +290,10 @@ class GroupOrders:
                 self._prefer(better, self._running.now())
 
     def _let_vote(self, learner: str, now: int) -> None:
-        """Let a learner vote that has caught up, once the last change is committed."""
+        """Let a learner vote if it has caught up and the last change of members is committed."""
         if now < self._let_vote_at + _LET_VOTE_MS or not self._member.is_settled:
             return
-        # The vote of a member that is not sure of its log would only count together with those of all others.
+        # The vote of a member that is not sure of its log would only count together with the votes of all others.
         if self._trouble_of(learner) is None and self._member.is_sure_of(learner):
             self._let_vote_at = now
             self._put_change(lambda old: with_vote(old, learner), _ignore)
@@ -328,7 +328,7 @@ def _note_failure(_members: GroupMembers | None, error: BaseException | None) ->
 
 
 def _ignore(_result: object, _error: BaseException | None) -> None:
-    """Do nothing: whoever leads tries again."""
+    """Do nothing: the present leader tries again."""
 
 
 def _refused(why: str) -> RequestError:

@@ -22,11 +22,11 @@ from cometmq.replication.group.wire import Content, GroupFrames, encode_frame
 _log = logging.getLogger(__name__)
 
 PING_SECONDS = 0.5
-# A connection on which no answer to a ping came for this long is closed.
+# A connection is closed if no answer to a ping arrives for this long.
 SILENCE_SECONDS = 3.0
 _CONNECT_SECONDS = 2.0
 _RETRY_SECONDS = 0.3
-# Messages are dropped while so much waits to be sent: the group's protocol sends again what is missing.
+# Messages are dropped while this many bytes wait to be sent: the group's protocol sends missing ones again.
 UNSENT_SIZE_MAX = 16 << 20
 _PING = encode_frame({"type": "ping"})
 
@@ -92,7 +92,7 @@ class _LinkConnection(asyncio.Protocol):
             transport.writelines(parts)
 
     def close(self, why: Exception | None = None) -> None:
-        """Close the connection without sending what waits."""
+        """Close the connection and discard the messages that wait to be sent."""
         self.why = self.why or why
         if self._transport is not None:
             self._transport.abort()
@@ -123,7 +123,7 @@ class PeerLink:
         Args:
             member: Id of the other member.
             place: Its address.
-            own: What this member says of itself.
+            own: Description of this member, which the greeting sends.
             uses: Resources of the connections.
             clock: The clock.
             on_refused: Called with the id if no process listens there.

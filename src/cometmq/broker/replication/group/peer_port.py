@@ -32,7 +32,7 @@ class PeerPort:
     Attributes:
         door: Accepts connections; its `bind` gives the port an address.
         members: Ids of the members that may connect; set by `admit`.
-        places: Where the members are, as this member tells those that connect.
+        places: Addresses and ids of the members, which this member sends to each member that connects.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class PeerPort:
         return PeerConnection(self, came)
 
     def admit(self, members: frozenset[str], places: tuple[MemberPlace, ...]) -> None:
-        """Let only these members connect, and close the connections of others; tell those that connect the places."""
+        """Let only these members connect, and send them the places when they do; close the connections of others."""
         self.members, self.places = members, places
         for member, peer in self._peers.items():
             if member not in members:

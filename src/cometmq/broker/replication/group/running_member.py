@@ -52,7 +52,7 @@ class GroupPlace(NamedTuple):
         group: Name of the group.
         own: Id of the member.
         voters: Ids of all members in dLegerPeers.
-        preferred: Id of the member that is to lead if it can; empty if there is none.
+        preferred: Id of the member that is to lead if it can; empty if no member is preferred.
     """
 
     group: str
@@ -89,7 +89,7 @@ def open_member(
             "logs; write an empty storePathRootDir, and copy the messages into the group by a client"
         )
     if state is None:
-        # It may be a member that lost its disk, so it is not sure to have what it acknowledged.
+        # It may be a member that lost its disk, so it may lack records that it acknowledged.
         hard = HardState(run=0, is_sure=False)
         state = MemberState(place.group, place.own, place.voters, hard, files.boot_id())
     else:
@@ -144,7 +144,7 @@ class RunningMember:
     Attributes:
         member: Its state machine.
         place: Its place in the group.
-        elections: Number of times since it was made that it learned of a new term; each term begins with an election.
+        elections: Number of times since it was made that it learned of a new term; each term starts with an election.
         is_over: Whether it takes no part in the group any more, because of an error such as a failed disk.
         accepts_puts: Whether its store accepts messages.
         is_serving: Whether it leads, has committed a record of its term, and has dispatched everything before it.
@@ -190,12 +190,12 @@ class RunningMember:
         self._events: deque[Event] = deque()
         self._is_running = self._is_closed = False
         self._ended: Callable[[], None] | None = None
-        # Whether it led, who did, and whether it was readable, when last looked at.
+        # At the last check: whether this member led, the id of the leader, and whether this member was readable.
         self._known = (False, "", False)
         self.is_readable = log.commit >= store.positions.dispatched
         self._cancel_tick: Callable[[], object] | None = None
         self._tick_at, self._seen = 0, (-1, -1)
-        self._trouble = ""  # The latest error that was only for now.
+        self._trouble = ""  # The latest error that may pass.
 
     # --- life
 
@@ -207,7 +207,7 @@ class RunningMember:
         self.put(_nothing)
 
     def close(self, ended: Callable[[], None]) -> None:
-        """Stop; call back when nothing is being written any more."""
+        """Stop; call back when all writes have ended."""
         self._is_closed = True
         self._events.clear()
         self._side.on_moved(None)
@@ -251,7 +251,7 @@ class RunningMember:
         self.accepts_puts = False
 
     def has_published(self) -> bool:
-        """Return whether the whole log of this leader is committed, and those who waited for that know."""
+        """Return whether this leader's whole log is committed, and the senders that waited for it are notified."""
         end = self.member.log.end
         return self._positions.committed == end == self._positions.replicated
 
@@ -259,7 +259,7 @@ class RunningMember:
         """Begin a change of members; called in an event. No messages are accepted until its record is committed.
 
         Raises:
-            NotAllowed: It cannot be begun now.
+            NotAllowed: The log is not committed to its end, or messages are not accepted; or as `RaftMember.change`.
         """
         if not self.accepts_puts or self.member.log.end != self._positions.committed:
             raise NotAllowed("the leader cannot change its log now; try again")
@@ -269,7 +269,7 @@ class RunningMember:
     # --- events
 
     def received(self, message: Message, done: Callable[[], None]) -> None:
-        """Queue a message of another member; call `done` when its handling begins; ignored once stopped or failed."""
+        """Queue a message of another member; call `done` when its handling starts. Ignored once stopped or failed."""
 
         def step(member: RaftMember, now: int) -> None:
             done()
@@ -317,7 +317,7 @@ class RunningMember:
             self._publish()
             self._end_change()
             self.on_event()
-            # Only now: what the state machine has cut is visible until that is done.
+            # Only now: bytes that the state machine has cut are visible until the truncation has ended.
             self.is_readable = self.member.log.commit >= self._positions.dispatched
             self._look()
 
@@ -345,7 +345,7 @@ class RunningMember:
         self.on_event()
 
     def _note_log(self, now: int) -> None:
-        """Tell the state machine how far the log is written and stable, and where it begins if files were deleted."""
+        """Report the end of the written and of the stable log to the state machine, and its start if files were deleted."""
         member, positions = self.member, self._positions
         begin = self._store.min_offset
         if member.log.begin < begin <= member.log.commit:
@@ -399,7 +399,7 @@ class RunningMember:
     # --- actions that the machine returns
 
     def _do(self, ready: Ready) -> Steps[None]:
-        """Do what the state machine requests, in this order: save state, truncate, save terms, append, send."""
+        """Execute the requests of the state machine, in this order: save state, truncate, save terms, append, send."""
         if ready.hard is not None:
             self.elections += ready.hard.term > self._state.hard.term
             self._state = replace(self._state, hard=ready.hard)
@@ -473,7 +473,7 @@ class RunningMember:
             self._on_written()
 
     def _append_record(self, term: int, membership: Membership) -> Steps[None]:
-        """Append a record with which this leader begins its term or changes members; do what the state machine requests then."""
+        """Append the record that starts this leader's term or changes members, and execute the requests that follow."""
         offset = self.member.log.end
         content = self._bytes.group_record(offset, self.place.group, term, membership)
         yield from self._append(offset, memoryview(content))
@@ -492,11 +492,11 @@ class RunningMember:
             except StoreError:
                 return  # These files have just been deleted; the next part takes that into account.
         send = self._senders.get(to)
-        if send is not None:  # Its address may be unknown yet.
+        if send is not None:  # The address of the other member may still be unknown.
             send(encode_message(message, content))
 
     def _retry_after(self, error: StoreError | OSError, what: str) -> Steps[None]:
-        """Log an error that may pass, as that of a full disk, and wait; raise it if it cannot pass or this member stops."""
+        """Log an error that may pass, such as a full disk, and wait; raise it if it cannot pass or this member stops."""
         is_final = isinstance(error, RecordIllegal) or self._store.needs_restart
         if is_final or self._is_closed:
             raise error

@@ -1,7 +1,7 @@
 """Applies the changes of tables that are in a group's log to the tables of a member (docs/design/0068).
 
 Only committed records are in the queue that is read. A member that has just started, or that led, may have changes that
-never were committed. It reads from the last complete snapshot on, and gives its tables exactly that content.
+never were committed. It reads from the last complete snapshot on, and sets its tables to exactly that content.
 """
 
 import logging
@@ -52,11 +52,11 @@ class TableLogReader:
         self.lasting = lasting
         self._store = store
         self.apply_to(())
-        # Queue offset of the next record; None: what the tables have may differ from the log.
+        # Queue offset of the next record; None: the tables may differ from the log.
         self._next: int | None = None
 
     def apply_to(self, tables: Iterable[LoggedTable]) -> None:
-        """Apply changes to these tables, too: those of the features of the member's new role."""
+        """Apply changes to these tables, too; they belong to the features of the member's new role."""
         self._tables = (*self.lasting, *tables)
         self._readers = {table.name: table.read for table in self._tables}
 
@@ -65,7 +65,7 @@ class TableLogReader:
         self._next = None
 
     def catch_up(self) -> Steps[None]:
-        """Apply all records that are in the queue now. What has been applied may be applied again after an error.
+        """Apply all records that are in the queue now. After an error, applied records may be applied again.
 
         Raises:
             StoreBusy: The log is being truncated.
@@ -108,7 +108,7 @@ class TableLogReader:
         return QueueCursor(self._store, TABLES_TOPIC, 0, offset=offset)
 
     def _find_snapshot(self, queue: ConsumeQueue) -> Steps[SnapshotPlace | None]:
-        """Return the place of the last complete snapshot; None if there is none, or its first records were deleted."""
+        """Return the place of the last complete snapshot; None without one, or if its first records were deleted."""
         end = yield from elsewhere(partial(self._last_end, queue))
         if end is None:
             return None

@@ -1,9 +1,10 @@
 """Writes the changes of the leader's tables to the log of its group, and snapshots of all tables (docs/design/0068).
 
-The change of a topic is appended when it is made, before what depends on it, such as messages of a new topic. Others are
-noted: they are written once per second, or when a request waits for them. A snapshot is due when a log file begins, so
-that older files may be deleted, and when much was written since the last one. It is written in pieces, between which
-changes are written, too: what is read from the beginning of a snapshot to the end of the log has the last value of each key.
+The change of a topic is appended when it is made, before records that depend on it, such as messages of a new topic. Other
+changes are noted: they are written once per second, or when a request waits for them. A snapshot is due at the start of a
+log file, so that older files may be deleted, and when many changes were written since the last one. It is written in
+pieces, and changes are written between them: the records from the start of a snapshot to the end of the log have the last
+value of each key.
 """
 
 import asyncio
@@ -42,11 +43,11 @@ from cometmq.store.positions import Durability
 _log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 1.0
-# Members of the values in a record, if it has more than one key: some 2 ms, and some 50 KB. A text counts as one for each
-# 25 characters.
+# Maximum number of JSON members in the values of a record with more than one key: some 2 ms and 50 KB. A text counts as
+# one member for each 25 characters.
 _MEMBERS_AT_ONCE = 2_000
 _TEXT_SIZE = 25
-# A snapshot is due after so many bytes of changes, if it is not larger itself.
+# A snapshot is due after this many bytes of changes, if it is not larger itself.
 _CHANGES_SIZE_MAX = 4 << 20
 _TOPIC = TopicConfig(TABLES_TOPIC, 1, 1)
 
@@ -110,7 +111,7 @@ class TableLogWriter:
         self._leads = lambda: False
 
     def end(self) -> None:
-        """Let later saves not wait for the log; the owner of the tables' lists of callbacks removes those of `begin`."""
+        """Let later saves not wait for the log; the owner of the callback lists removes the callbacks of `begin`."""
         self._parts.topics.is_logged = False
         for table in self._lasting:
             if table.waiter is not None:
@@ -123,7 +124,7 @@ class TableLogWriter:
         self._changed[table, key] = None
 
     def _note_gone(self, name: str) -> None:
-        """Note that a deleted topic is gone; the record of the deletion has it, or a leader could die between the two."""
+        """Note that a deleted topic is gone; one record has this and the deletion, as a leader may die between two."""
         if group_of_deletion(name) is None:
             self.note(TOPICS, name)
 
@@ -262,7 +263,7 @@ class TableLogWriter:
 
 
 def _weight(value: object) -> int:
-    """Return the estimated number of members of a value and all its parts."""
+    """Return the estimated number of JSON members of a value and all its parts."""
     if isinstance(value, str):
         return 1 + len(value) // _TEXT_SIZE
     if not isinstance(value, dict | list):
