@@ -23,6 +23,8 @@ settings.load_profile("cometmq")
 
 # A shell starts what runs in its background deaf to Ctrl-C, and tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# The end of a suite's time is one, too: programs, mounts and networks of tests are left as by Ctrl-C.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 # Suites whose tests take milliseconds, as nearly all of them start no program.
 _QUICK = {"unit", "property", "golden", "arch", "sim"}

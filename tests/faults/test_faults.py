@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.faults.clients import ORDERED, QUEUES, SHARED, TOPIC
 from tests.faults.places import PlacedGroup, placed_group
 from tests.faults.plan import KINDS, Fault, faults
@@ -71,6 +73,7 @@ def clients(folder: Path, names: str) -> Iterator[Clients]:
         yield made
 
 
+@pytest.mark.timeout(240 + 90 * ROUNDS)
 def test_nothing_acknowledged_is_lost_under_faults(tmp_path, report_last):
     with placed_group(tmp_path, **SETTINGS) as group:
         leader = group.wait_until_settled()
@@ -94,13 +97,14 @@ def test_nothing_acknowledged_is_lost_under_faults(tmp_path, report_last):
             )
             working.stop("consume")
             seen = working.seen()
-        address = group.brokers.members[group.wait_until_settled()].address
+        leader = group.wait_until_settled()
+        end, address = group.end_of(leader), group.brokers.members[leader].address
         stored = [
             [(offset, body.decode()) for offset, body in read_queue(address, TOPIC, queue_id)]
             for queue_id in range(QUEUES)
         ]
         seen.judge(stored)
-        wait_until(lambda: equal_logs(tmp_path, group), seconds=20, what="equal logs")
+        wait_until(lambda: equal_logs(tmp_path, group, end), seconds=60, what="equal logs")
         share = seen.writable(group.without_majority)
         for fault, period in zip(chosen, periods, strict=True):
             print(f"{fault}: {seen.longest_gap(*period):.1f} s without an acknowledgement")
@@ -122,9 +126,10 @@ def inflict(fault: Fault, group: PlacedGroup) -> Period:
     return began, time.monotonic()
 
 
-def equal_logs(folder: Path, group: PlacedGroup) -> bool:
-    """Whether the logs are equal up to where the shortest of them ends now."""
-    end = min(group.end_of(each) for each in IDS)
+def equal_logs(folder: Path, group: PlacedGroup, end: int) -> bool:
+    """Whether all logs reach `end`, and are equal up to there."""
+    if min(group.end_of(each) for each in IDS) < end:
+        return False
     logs = {
         b"".join(
             path.read_bytes() for path in sorted((folder / each / "store/commitlog").iterdir())

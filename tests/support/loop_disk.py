@@ -41,7 +41,11 @@ class LoopDisk:
         _run("mkfs.ext4", "-q", "-F", "-m", "0", *count, str(self._image))
         # The number that it finds free may be somebody else's a moment later.
         self._device = _run_patiently("losetup", "--find", "--show", str(self._image)).strip()
-        self.mount()
+        try:
+            self.mount()
+        except BaseException:
+            _run("losetup", "--detach", self._device)
+            raise
 
     def mount(self) -> None:
         """Mount it as a start of the machine would: the journal is played back."""
