@@ -161,9 +161,12 @@ def members(cluster: Cluster) -> dict[str, dict[str, object]]:
     return {line["member"]: line for line in orjson.loads(done.stdout)}
 
 
+def states(cluster: Cluster) -> list[str]:
+    return sorted(str(line["state"]) for line in members(cluster).values())
+
+
 def is_whole(cluster: Cluster) -> bool:
-    states = sorted(str(line["state"]) for line in members(cluster).values())
-    return states == ["copying", "copying", "master"]
+    return states(cluster) == ["copying", "copying", "master"]
 
 
 def test_three_members_are_a_group_that_survives_its_leader(tmp_path):
@@ -180,6 +183,7 @@ def test_three_members_are_a_group_that_survives_its_leader(tmp_path):
         os.kill(int((up.data / f"store-{leader}" / "abort").read_text()), signal.SIGKILL)
         up.said(rf"({leader} was killed by SIGKILL; the other brokers continue)")
         up.said("(the group has one copy less)")
+        wait_until(lambda: "master" in states(up), seconds=60, what="another leader")
         up.send("broker-a", "after")
         command = up.said(r"\n  (cometmq broker --broker-name broker-a .*)\n")
         # The printed command, in another terminal.

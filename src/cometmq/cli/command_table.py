@@ -49,7 +49,7 @@ class Entry(NamedTuple):
 TABLE: dict[str, Entry] = {
     "up": Entry(
         PROGRAMS,
-        "Run nameserver, broker and dashboard in one process, for this machine; with --brokers, several broker processes.",
+        "Run nameserver, broker and dashboard in one process, for this machine; with --brokers or --members, several processes.",
         ("up:up",),
     ),
     "nameserver": Entry(

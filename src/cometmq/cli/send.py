@@ -196,7 +196,8 @@ def find_queue(
         what = f"no broker has queue {wanted}"
     else:
         what = f"broker {broker} has no queue {wanted}"
-    raise typer.BadParameter(f"{what}; there is {known}", param_hint="--queue")
+    there = f"there is {known}" if known else "no broker accepts messages of the topic now"
+    raise typer.BadParameter(f"{what}; {there}", param_hint="--queue")
 
 
 def show(results: Sequence["SendResult"], *, as_json: bool) -> None:

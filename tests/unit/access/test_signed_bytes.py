@@ -74,6 +74,7 @@ class Taking:
 
     def __init__(self) -> None:
         self.intake = self
+        self.passed_over: list[bytes] = []
         self.batch: Any = SendBatch(b"")
         topics = ["Orders", "Bills", "Secret", "%RETRY%group", *(f"T{n}" for n in range(300))]
         self.straight = table_of(kernel, dict.fromkeys(topics, QUEUES))
