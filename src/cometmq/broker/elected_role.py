@@ -155,7 +155,7 @@ class ElectedSlave(SlaveRole):
         self.ground.parts.topics.is_promoted = False
 
     def _prepare(self, parts: Parts) -> None:
-        """Let the tables follow the log; only offsets that are committed here are sent to the leader."""
+        """Let the tables follow the log, not the master; the copy job only sends the leader offsets committed here."""
         parts.offsets.follow()
         parts.groups.is_copy = True
         self._copy = partial(self._tell_offsets, asking_master(parts.channels))

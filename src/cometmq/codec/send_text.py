@@ -56,7 +56,7 @@ def middle_text(sys_flag: int, born_ms: int, flag: int, properties: str, more: s
 
 @keep_short(1024, length_max=255)  # Brokers are few.
 def back_text(broker_name: str, command_flag: int = 0) -> str:
-    """Return the part of a send's header between the message's fields and the opaque; the flag is ONEWAY or 0."""
+    """Return the back of a send's JSON header: the broker's name, flag (ONEWAY or 0) and language, up to the opaque."""
     return f',"n":{json_text(broker_name)}{tail_text(command_flag)}'
 
 

@@ -303,7 +303,7 @@ def _store_of(data_dir: Path, index: int) -> Path:
 
 
 def idle_stores(data_dir: Path, count: int) -> Iterator[tuple[int, str, Path]]:
-    """Yield the existing stores of brokers that do not run when only the first `count` do: least count with it, name, directory."""
+    """Yield (number of brokers that run it, name, directory) of each store that the first `count` brokers do not use."""
     for index in range(count, BROKERS_MAX):
         if (store := _store_of(data_dir, index)).exists():
             yield index + 1, _PREFIX + ascii_lowercase[index], store

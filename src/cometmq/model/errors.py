@@ -102,7 +102,7 @@ class StorePoisoned(StoreError):
 
 
 class StoreLocked(StoreError):
-    """A directory that another program, a broker of CometMQ or RocketMQ or a tool, or this process itself has open."""
+    """A directory is already open: in another program (a broker of CometMQ or RocketMQ, a tool), or in this process."""
 
 
 class StoreDamaged(StoreError):

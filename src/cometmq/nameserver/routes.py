@@ -239,7 +239,7 @@ class RouteTable:
         addresses: Mapping[int, str],
         registration: RegisterBrokerBody,
     ) -> bool:
-        """Return whether another living broker of a later master epoch has the header's broker name and id."""
+        """Return whether a registration's name and id belong to another live broker with a later master epoch."""
         owner = addresses.get(header.broker_id)
         if owner is None or owner == header.broker_addr:
             return False

@@ -217,7 +217,7 @@ class Turn(TurnReads["Peer"]):
         return count
 
     def _handle_reads(self, reads: list[Read], seconds: float) -> None:
-        """Handle reads; after some seconds, or after `cut`, leave requests without a batch handler to a later batch."""
+        """Handle reads; after `seconds`, or a `cut`, put requests without a batch handler back for a later batch."""
         self._dispatcher.ends = -inf if self._is_cut else self._clock.monotonic() + seconds
         self._dispatcher.handle(reads)
 

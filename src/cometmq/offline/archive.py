@@ -450,7 +450,7 @@ def resumed(
 
 
 def findings_of(folder: StoreFolder, rules: ArchiveRules) -> list[Finding]:
-    """Return findings: damage after the end of a closed log, and deleted ranges of the log that an archive lacks."""
+    """Return findings: damage behind the last record of a cleanly closed log, and bytes lost to log and archive."""
     behind = damage_behind(folder)
     found = [] if behind is None else [behind.finding()]
     known = read_manifest(rules.place)
@@ -478,7 +478,7 @@ def kept_queues(source: StoreFolder) -> KnownQueues | None:
 
 
 def _keep_queues(folder: StoreFolder, target: StoreFolder) -> None:
-    """Save a store's queues in its archive, to recognize messages of deleted topics; do nothing if they are unknown."""
+    """Write a store's `KnownQueues`, if known, to its archive, by which readers recognize messages of deleted topics."""
     known = known_queues_in(folder)
     if known is not None:
         content = {**known.to_json(), "v": KEPT_VERSION}

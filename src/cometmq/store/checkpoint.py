@@ -106,7 +106,7 @@ class CheckpointFiles:
             self.progress = decode_progress(read_file(self.disk, self._progress_path))
 
     def write(self, times: Checkpoint, progress: Progress) -> None:
-        """Write and sync both checkpoint files; raise OSError if that fails. Any thread."""
+        """Write and sync `checkpoint` (times) and `checkpoint.cometmq` (offsets); raise OSError if that fails. Any thread."""
         times = replace(times, master_flushed_offset=self.master_flushed)
         self._overwrite(self._times_path, encode_checkpoint(times))
         self._overwrite(self._progress_path, encode_progress(progress))

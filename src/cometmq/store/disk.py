@@ -139,7 +139,7 @@ class Disk(Protocol):
         """Start writing the dirty part of a range to the device; `fdatasync` waits for it and reports errors."""
 
     def fdatasync(self, fd: int) -> None:
-        """Sync the file's bytes to the device."""
+        """Wait until all bytes written to the file are on the device; raise OSError if writing them failed."""
 
     def sync_all(self, path: str) -> None:
         """Sync the whole file system of a directory to the device, including names."""

@@ -118,7 +118,7 @@ def _locked(result: LockResult) -> Answer:
 
 
 def guard_answers(guards: Guards) -> Answers:
-    """Return the handlers of requests for conflicts between members of a group, and for the holders of queue locks."""
+    """Return, by code, the handlers of requests for conflicts in consumer groups and for the holders of queue locks."""
     return {
         RequestCode.GET_GROUP_CONFLICTS: by_fields(
             MaybeGroupRequest,

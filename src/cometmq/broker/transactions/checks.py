@@ -228,7 +228,7 @@ class StateChecks:
     # --- resuming
 
     def resume(self, message_id: str) -> Steps[None]:
-        """Reopen a discarded transaction, so that later rounds check it from count 0; one not ended is unchanged.
+        """Reopen a discarded transaction: later rounds check it from count 0. Do nothing if it is still or again open.
 
         `message_id` is the offset message id of the half message in TRANS_CHECK_MAX_TIME_TOPIC.
 

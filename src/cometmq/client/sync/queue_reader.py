@@ -132,12 +132,13 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         expression: Filter = ALL,
         read_from: ReadFrom = ReadFrom.SUGGESTED,
     ) -> Iterator[RawPull]:
-        """Yield the answers of pulls, with undecoded records, for a range in order, with several pulls in flight.
+        """Yield pull answers with undecoded records for a range, several in flight; with a filter they may overlap or pass `end`.
 
         Reading ends at `end`, or at the end of the queue. If messages are deleted, usually an answer without a body
         contains the offset of the next ones (the larger of `next_offset` and `min_offset`), and reading continues
-        there. If a replica has no messages or, without a filter, not the next one, its master is asked. The blocking
-        reader reads some MiB ahead.
+        there. With a filter, skip records whose offset is not above the last one seen, or is `end` or more. If a
+        replica has no messages or, without a filter, not the next one, its master is asked. The blocking reader
+        reads some MiB ahead.
 
         Args:
             queue: Queue to read.

@@ -158,7 +158,7 @@ class RecordWindow:
 
     @cached_property
     def _heads(self) -> npt.NDArray[np.void]:
-        """First bytes of each record, from its size to its born time: nine fields at the same places in all records."""
+        """First 48 bytes of each record, one opaque element each, with nine fields at fixed places that `_head` reads."""
         return elements_at(self.buffer, self.starts, f"V{layout.BORN_HOST_AT}")
 
     def _head(self, field: int, kind: str) -> Longs:

@@ -52,7 +52,7 @@ class CallStream(Protocol):
     """The receiver of a call whose client sends several messages."""
 
     def received(self, message: bytes) -> None:
-        """Handle the next message of the client."""
+        """Handle the client's next message, encoded; the answer may follow later. CallRefused ends the call."""
 
     def half_closed(self) -> None:
         """Handle the end of the client's messages; the call goes on until `finish`."""

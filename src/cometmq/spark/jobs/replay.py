@@ -71,7 +71,7 @@ class TimeMap:
         manifest.ranges = [asdict(self)]
 
     def delivery_ms(self, stored_ms: int) -> int:
-        """Return the delivery time of a message from its store time, ms since 1970."""
+        """Return when a message stored at this time is delivered again: from `start_ms` on, at `speed`; ms since 1970."""
         return self.start_ms + math.floor((stored_ms - self.first_ms) / self.speed)
 
     def column(self) -> Column:

@@ -356,7 +356,7 @@ class PullLoop:
             self._reading.deliver(self, messages)
 
     def finish(self, process_queue: ProcessQueue, offsets: list[int]) -> None:
-        """Mark messages in the cache they were pulled into as consumed; after a seek the position does not change."""
+        """Mark messages as consumed in the cache they came to; the position moves only if no seek has replaced that cache."""
         process_queue.finish(offsets)
         if self.is_dropped or process_queue is not self.process_queue:
             return
