@@ -109,11 +109,15 @@ def test_a_paused_leader_acknowledges_nothing_after_the_first_of_the_new_one(tmp
                 wait_until(lambda: acknowledged[old], seconds=10, what="the first message")  # noqa: B023
                 with halted(group.members[old]):
                     time.sleep(PAUSE_SECONDS)
+                    others = [each for name, each in acknowledged.items() if name != old]
+                    wait_until(
+                        lambda: any(others),  # noqa: B023
+                        seconds=FAILOVER_SECONDS_MAX,
+                        what="the first message of a new leader",
+                    )
                 goes_on = time.monotonic()
                 time.sleep(1)
-            of_new = [
-                at for name, those in acknowledged.items() if name != old for at, _ in those
-            ]
+            of_new = [at for those in others for at, _ in those]
             late = [at for at, _ in acknowledged[old] if at > min(of_new)]
             assert not late
             assert max(of_new) > goes_on
@@ -253,9 +257,15 @@ def test_sends_go_on_while_the_preferred_leader_is_down(tmp_path):
         wait_until(lambda: group.leader() == "n2", seconds=40, what="the preferred leader")
         group.members["n2"].kill()
         address = group.members[new_leader(group, "n2")].address
-        until = time.monotonic() + 15  # After 10 s a leader looks for a better one.
+        # Each 10 s a leader looks for a better one. A busy machine may elect once more meanwhile.
+        has_changed, until = False, time.monotonic() + 25
         while time.monotonic() < until:
-            assert send_to(address)[0] == OK
+            code, remark = send_to(address)
+            if code == NOT_LEADING and not has_changed:
+                has_changed = True
+                address = group.members[new_leader(group, "n2")].address
+            else:
+                assert code == OK, remark
             time.sleep(0.05)
 
 

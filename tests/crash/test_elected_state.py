@@ -42,7 +42,8 @@ from tests.support.request_fields import pop_fields, pull_fields, word_send_fiel
 
 GROUP = "billing"
 # Progress is written each second; the rest is for a busy machine. The timer's is that of a slot of 1 s.
-LOST_MS_MAX = {"DELAY": 1_500, "TIMER_DELAY_MS": 2_500}
+LOST_MS_MAX = {"DELAY": 4_000, "TIMER_DELAY_MS": 5_000}
+SENDS_SECONDS = 9  # Delivery that begins again repeats messages older than those limits.
 INVISIBLE_MS = 6_000
 
 
@@ -60,7 +61,7 @@ def test_delivery_goes_on_where_the_log_says(tmp_path: Path, key: str, wait: int
         address = group.members[leader].address
         assert make_topic(address, TOPIC, queues=1) == OK
         bodies: list[bytes] = []
-        until = time.monotonic() + 7
+        until = time.monotonic() + SENDS_SECONDS
         while time.monotonic() < until:
             bodies.append(b"%d" % len(bodies))
             fields = word_send_fields(TOPIC, 0, f"{key}\1{wait}\2")
