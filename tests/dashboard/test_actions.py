@@ -75,6 +75,27 @@ def test_a_key_comes_changes_and_goes(admin, cluster):
         assert f"{each} by-page: colour done" in actions
 
 
+def test_without_a_tick_the_form_of_page_2_still_names_the_chosen_key(admin, cluster):
+    for number in range(101):
+        cluster.brokers.set_kv_value("two-pages", f"key-{number:03}", "v")
+    page = admin.get("/kv", namespace="two-pages", page=2)
+    assert '<select name="key" required><option value=""></option>' in page.text
+    assert '<input type="hidden" name="page" value="2">' in page.text
+    chosen = {"namespace": "two-pages", "page": "2", "key": "key-100"}
+    said = admin.post("/kv/delete", **chosen)
+    assert said.status_code == 400
+    assert '<option value="key-100" selected>' in said.text
+    said = admin.post("/kv/delete", **chosen, sure="1")
+    assert "The key key-100 is deleted." in text_of(said)
+
+
+def test_a_key_that_ends_with_a_space_is_deleted_and_no_other_one(admin, cluster):
+    for key in ("ends", "ends "):
+        cluster.brokers.set_kv_value("spaces", key, "v")
+    admin.post("/kv/delete", namespace="spaces", key="ends ", sure="1")
+    assert cluster.brokers.kv_values("spaces") == {"ends": "v"}
+
+
 def test_the_dead_letters_of_a_group_are_deleted_once_its_name_is_typed(admin, cluster):
     cluster.topics.create("%DLQ%emptied", queues=1)
     said = admin.post("/dead/delete", name="emptied", sure="empty")

@@ -24,7 +24,8 @@ async def show_values(request: PageRequest) -> Response:
 
 async def set_value(request: PageRequest) -> Response:
     """Set the value of a key at every nameserver, and return a redirect to its namespace."""
-    namespace, key = _named(request)
+    key = needed(request.fields, "key", "key")
+    namespace = _named(request, key)
     await request.admin.brokers.set_kv_value(namespace, key, text_of(request.fields, "value"))
     return request.go("/kv", f"The key {key} is set at every nameserver.", namespace=namespace)
 
@@ -34,7 +35,9 @@ async def delete_value(request: PageRequest) -> Response:
 
     Raises PageMissing if there is no such key, and WrongInput unless the box to confirm was ticked.
     """
-    namespace, key = _named(request)
+    needed(request.fields, "key", "key")
+    key = request.fields["key"]  # As it is listed: other clients' keys may begin or end with spaces.
+    namespace = _named(request, key)
     if key not in await request.admin.brokers.kv_values(namespace):
         raise PageMissing(f"{in_quotes(namespace, 100)} has no key {in_quotes(key, 100)}.")
     if not request.fields.get("sure"):
@@ -45,12 +48,11 @@ async def delete_value(request: PageRequest) -> Response:
     return request.go("/kv", f"The key {key} is deleted.", namespace=namespace)
 
 
-def _named(request: PageRequest) -> tuple[str, str]:
-    """Return the namespace and the key that a form names, and set the subject of the request."""
+def _named(request: PageRequest, key: str) -> str:
+    """Return the namespace that a form names, and set the subject of the request: the namespace and this key."""
     namespace = needed(request.fields, "namespace", "namespace")
-    key = needed(request.fields, "key", "key")
     request.subject = f"{namespace}: {key}"
-    return namespace, key
+    return namespace
 
 
 PAGES = (
