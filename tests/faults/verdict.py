@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.faults.clients import ORDERED, QUEUES, SHARED, TO_ONE_QUEUE
+from tests.faults.clients import FILL, ORDERED, QUEUES, SHARED, TO_ONE_QUEUE
 
 SLOT_SECONDS = 0.5  # A slot with an acknowledgement counts as writable.
 
@@ -91,10 +91,17 @@ class Seen:
         assert not other, f"{len(other)} deliveries of what is not there, as {other[:3]}"
         assert self.is_all_delivered()
         for queue_id in range(QUEUES):
-            self._judge_order(queue_id)
+            self._judge_order(queue_id, [body for _, body in stored[queue_id]])
 
-    def _judge_order(self, queue_id: int) -> None:
+    def _judge_order(self, queue_id: int, bodies: Sequence[str]) -> None:
         if queue_id in TO_ONE_QUEUE:
+            own = Counter(
+                _start(each)
+                for each in bodies
+                if each.startswith(f"{queue_id}-") and each.endswith(FILL)
+            )
+            twice = [each for each, count in own.items() if count > 1]
+            assert not twice, f"queue {queue_id}: {len(twice)} are there again, as {twice[:3]}"
             sent = [each.place[1] for each in self.acknowledged if each.producer == queue_id]
             assert sent == sorted(sent), f"queue {queue_id}: later messages are before others"
         firsts: list[int] = []
@@ -104,6 +111,7 @@ class Seen:
                 if each.place[1] not in known:
                     firsts.append(each.place[1])
                 known.add(each.place[1])
+        assert firsts[:1] == [0], f"queue {queue_id}: deliveries do not begin with the first"
         skipped = [
             (before, after)
             for before, after in itertools.pairwise(firsts)
