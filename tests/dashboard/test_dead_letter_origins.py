@@ -2,6 +2,7 @@
 
 import json
 import re
+import zlib
 
 import pytest
 
@@ -23,16 +24,23 @@ CASES = {
 }
 
 
-def bury(nameserver: str, topic: str, properties: dict[str, str], *, sys_flag: int = 0) -> None:
+def bury(
+    nameserver: str,
+    topic: str,
+    properties: dict[str, str],
+    *,
+    sys_flag: int = 0,
+    body: bytes = b"dead",
+) -> None:
     """A dead letter with these properties and flags, which users cannot set."""
 
     async def work() -> None:
         instance = ClientInstance(nameserver)
-        settings = ProducerSettings()
+        settings = ProducerSettings(compress_over=1 << 20)
         ids = make_unique_ids(instance.ip, instance.clock, instance.chance)
         encoder = SendEncoder("buries", settings, instance.clock, ids)
         try:
-            encoded = encoder.pack(Message(topic, b"dead"), properties, sys_flag=sys_flag)
+            encoded = encoder.pack(Message(topic, body), properties, sys_flag=sys_flag)
             await EncodedSender(instance, settings).start(encoded, None, None)
         finally:
             await instance.close()
@@ -74,6 +82,31 @@ def test_the_saved_file_names_a_letter_that_cannot_be_decoded(admin, nameserver)
         "0 cannot be decoded", "2 cannot be decoded",
     )  # fmt: skip
     assert second["body"] == "dead"
+
+
+def test_the_count_by_origin_ends_after_256_mib_and_says_so(reader, nameserver):
+    group, body = "origins-large", zlib.compress(bytes(64 << 20))
+    with Admin(nameserver) as asked:
+        asked.topics.create(f"%DLQ%{group}", queues=1)
+        for _ in range(5):
+            bury(nameserver, f"%DLQ%{group}", {}, sys_flag=COMPRESSED, body=body)
+        said = text_of(reader.get("/dead/stats", name=group))
+        assert "Incomplete: reading ended after 268,435,456 bytes of bodies" in said
+        assert re.search(r"Last one \N{EN DASH} 0 4 ", said)
+        [whole] = asked.dead_letters.stats(group, bytes_max=5 * (64 << 20))
+    assert whole.letters == 5
+
+
+def test_a_count_that_found_nothing_readable_does_not_say_that_nothing_is_left(
+    reader, nameserver
+):
+    group = "origins-unreadable"
+    with Admin(nameserver) as asked:
+        asked.topics.create(f"%DLQ%{group}", queues=1)
+    bury(nameserver, f"%DLQ%{group}", {}, sys_flag=COMPRESSED)
+    said = text_of(reader.get("/dead/stats", name=group))
+    assert "cannot be decoded" in said
+    assert "no dead letters left" not in said
 
 
 def counts(asked: Admin) -> dict[str, int]:

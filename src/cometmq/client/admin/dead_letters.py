@@ -122,6 +122,7 @@ class AsyncDeadLetterAdmin(AsyncNoun):
         wanted: DeadLetterFilter = ALL_LETTERS,
         *,
         last: int | None = None,
+        bytes_max: int | None = None,
         on_unreadable: Callable[[str], object] | None = None,
     ) -> AsyncIterator[StoredMessage]:
         """Yield the selected dead letters that a group has when reading starts, queue by queue, by rising offset.
@@ -130,8 +131,10 @@ class AsyncDeadLetterAdmin(AsyncNoun):
             group: The consumer group.
             wanted: Selection of dead letters.
             last: Maximum number of the latest dead letters of each queue to search; None: all.
+            bytes_max: Reading ends before the next dead letter when those searched have bodies of that many bytes, after
+                decompression; None: all are read.
             on_unreadable: Called with a sentence about each dead letter whose body or properties cannot be decoded; it
-                is left out; None: nothing.
+                is left out; and about an end by `bytes_max`; None: nothing.
 
         Raises:
             TopicNotFound: There is no dead-letter topic of the group.
@@ -140,12 +143,16 @@ class AsyncDeadLetterAdmin(AsyncNoun):
         group = self._full(group)
         await self._check(group)
         topic, say, limit = dead_letter_topic(group), on_unreadable or _ignore, BODY_SIZE_MAX
+        taken = 0
         async with AsyncQueueReader(group=TOOLS_GROUP, instance=self._live) as reader:
             for queue, first, end in await _ranges(reader, topic, wanted.since_ms):
                 start = first if last is None else max(first, end - last)
                 async for pull in reader.read(queue, start, end):
                     room = UnpackedRoom(GROWTH_AT_ONCE)
                     for record in decode_records(pull.body):
+                        if bytes_max is not None and taken >= bytes_max:
+                            say(f"reading ended after {bytes_max:,} bytes of bodies")
+                            return
                         try:
                             letter = room.unpack(
                                 record, queue, body_size_max=limit, namespace=NO_NAMESPACE
@@ -155,10 +162,12 @@ class AsyncDeadLetterAdmin(AsyncNoun):
                                     unpack, record, queue, body_size_max=limit
                                 )
                         except CodecError as error:
+                            taken += len(record.body)
                             if wanted.takes_time(record.store_timestamp):
                                 place = place_text(queue, record.queue_offset)
                                 say(f"dead letter {place} cannot be decoded: {error}")
                             continue
+                        taken += len(letter.body)
                         if wanted.takes(letter):
                             yield letter
 
@@ -168,6 +177,7 @@ class AsyncDeadLetterAdmin(AsyncNoun):
         wanted: DeadLetterFilter = ALL_LETTERS,
         *,
         last: int | None = None,
+        bytes_max: int | None = None,
         on_unreadable: Callable[[str], object] | None = None,
     ) -> list[DeadLetterStats]:
         """Count the selected dead letters of a group by original topic and number of redeliveries, largest count first.
@@ -175,7 +185,10 @@ class AsyncDeadLetterAdmin(AsyncNoun):
         The arguments and errors are those of `read`.
         """
         found: dict[tuple[str | None, int], DeadLetterStats] = {}
-        async for letter in self.read(group, wanted, last=last, on_unreadable=on_unreadable):
+        letters = self.read(
+            group, wanted, last=last, bytes_max=bytes_max, on_unreadable=on_unreadable
+        )
+        async for letter in letters:
             origin, tries = dead_letter_origin(letter), letter.reconsume_times
             died = letter.stored_ms
             known = found.get((origin, tries)) or DeadLetterStats(origin, tries, 0, died, died)

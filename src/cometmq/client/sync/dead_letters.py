@@ -93,6 +93,7 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
         wanted: DeadLetterFilter = ALL_LETTERS,
         *,
         last: int | None = None,
+        bytes_max: int | None = None,
         on_unreadable: Callable[[str], object] | None = None,
     ) -> Iterator[StoredMessage]:
         """Yield the selected dead letters that a group has when reading starts, queue by queue, by rising offset.
@@ -101,15 +102,22 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
             group: The consumer group.
             wanted: Selection of dead letters.
             last: Maximum number of the latest dead letters of each queue to search; None: all.
+            bytes_max: Reading ends before the next dead letter when those searched have bodies of that many bytes, after
+                decompression; None: all are read.
             on_unreadable: Called with a sentence about each dead letter whose body or properties cannot be decoded; it
-                is left out; None: nothing.
+                is left out; and about an end by `bytes_max`; None: nothing.
 
         Raises:
             TopicNotFound: There is no dead-letter topic of the group.
             ExpressionError: A letter shows that the filter is invalid.
         """
         return self._portal.iterate(
-            self._client.read, group, wanted, last=last, on_unreadable=on_unreadable
+            self._client.read,
+            group,
+            wanted,
+            last=last,
+            bytes_max=bytes_max,
+            on_unreadable=on_unreadable,
         )
 
     def stats(
@@ -118,6 +126,7 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
         wanted: DeadLetterFilter = ALL_LETTERS,
         *,
         last: int | None = None,
+        bytes_max: int | None = None,
         on_unreadable: Callable[[str], object] | None = None,
     ) -> list[DeadLetterStats]:
         """Count the selected dead letters of a group by original topic and number of redeliveries, largest count first.
@@ -125,7 +134,12 @@ class DeadLetterAdmin(BlockingNoun[AsyncDeadLetterAdmin]):
         The arguments and errors are those of `read`.
         """
         return self._portal.call(
-            self._client.stats, group, wanted, last=last, on_unreadable=on_unreadable
+            self._client.stats,
+            group,
+            wanted,
+            last=last,
+            bytes_max=bytes_max,
+            on_unreadable=on_unreadable,
         )
 
     def delete(self, group: str) -> None:

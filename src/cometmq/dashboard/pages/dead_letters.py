@@ -23,7 +23,7 @@ from cometmq.model.text import in_quotes, plural
 _GROUPS_A_PAGE = 50
 _CHOSEN_MAX = 20
 EXPORT_MAX = 10_000
-_EXPORT_BYTES_MAX = 256 << 20
+_BYTES_MAX = 256 << 20  # Of the bodies that one request reads.
 _COUNTED_MAX = 1_000  # Of each queue; a dead letter may have several MiB.
 _UNREADABLE_MAX = 20
 REPLAY = "replay dead letter"
@@ -73,11 +73,14 @@ async def show_letters(request: PageRequest) -> Response:
 
 
 async def show_stats(request: PageRequest) -> Response:
-    """Return an HTML page that counts the latest dead letters of a group, 1,000 of each queue, by original topic and tries."""
+    """Return an HTML page that counts the latest dead letters of a group, 1,000 of each queue, by original topic and tries.
+
+    It says so if counting ended after 256 MiB of bodies.
+    """
     group = needed(request.fields, "name", "group")
     unreadable: deque[str] = deque(maxlen=_UNREADABLE_MAX)
     counts = await request.admin.dead_letters.stats(
-        group, last=_COUNTED_MAX, on_unreadable=unreadable.append
+        group, last=_COUNTED_MAX, bytes_max=_BYTES_MAX, on_unreadable=unreadable.append
     )
     missing = await request.admin.brokers.missing()
     return request.page(
@@ -150,8 +153,8 @@ async def _check(
 async def export(request: PageRequest) -> Response:
     """Return a download of JSON lines: up to EXPORT_MAX (10,000) dead letters of a group, by queue and offset.
 
-    It ends after about 256 MiB of bodies. A line has the error of each letter that cannot be decoded; if a broker fails
-    meanwhile, the last line has that error.
+    A line has the error of each letter that cannot be decoded. If it ends after 256 MiB of bodies, or because a broker
+    fails, the last line has that error.
     """
     group = needed(request.fields, "name", "group")
     await request.cluster.puller.queues(
@@ -177,16 +180,18 @@ async def delete(request: PageRequest) -> Response:
 
 
 async def _lines(request: PageRequest, group: str) -> AsyncIterator[bytes]:
-    left, bytes_left = EXPORT_MAX, _EXPORT_BYTES_MAX
+    left = EXPORT_MAX
     errors: deque[str] = deque(maxlen=EXPORT_MAX)
-    letters = request.admin.dead_letters.read(group, on_unreadable=errors.append)
+    letters = request.admin.dead_letters.read(
+        group, bytes_max=_BYTES_MAX, on_unreadable=errors.append
+    )
     try:
         async for letter in letters:
             while errors:
                 yield _line({"error": errors.popleft()})
             yield _line(dead_letter_json(letter))
-            left, bytes_left = left - 1, bytes_left - len(letter.body)
-            if left == 0 or bytes_left <= 0:
+            left -= 1
+            if left == 0:
                 return
     except CometError as error:
         # Lines that were sent cannot be undone; the last line says that the file is incomplete.

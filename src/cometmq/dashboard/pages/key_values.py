@@ -36,7 +36,8 @@ async def delete_value(request: PageRequest) -> Response:
     Raises PageMissing if there is no such key, and WrongInput unless the box to confirm was ticked.
     """
     needed(request.fields, "key", "key")
-    key = request.fields["key"]  # As it is listed: other clients' keys may begin or end with spaces.
+    # As it is listed: keys that other clients set may begin or end with spaces.
+    key = request.fields["key"]
     namespace = _named(request, key)
     if key not in await request.admin.brokers.kv_values(namespace):
         raise PageMissing(f"{in_quotes(namespace, 100)} has no key {in_quotes(key, 100)}.")
