@@ -119,7 +119,7 @@ crash: setup ## kill -9, and what was acknowledged must be there
 	$(PYTEST) $(THREE) tests/crash $(ARGS)
 
 ROUNDS ?= 8
-faults: setup ## faults of processes, disks and networks under a group that elects its leader: ROUNDS=8 SEED=1; as root
+faults: setup ## faults of processes, disks and networks under a group that elects its leader: ROUNDS=8 SEED=1; as root, with ip and mkfs.ext4; FAULTS=some: without those
 	ROUNDS=$(ROUNDS) SEED=$(SEED) $(PYTEST) tests/faults -s $(ARGS)
 
 interop: setup ## official Java clients and servers (needs a JDK 17 and Maven)

@@ -1,7 +1,8 @@
 """A group whose members have a machine and a disk each, and what can happen to those.
 
 Machines are network namespaces with a cable to this machine, which is the router between them; disks are file systems of
-their own in loop devices. Where this machine forbids one of them, the members are on this machine or its disk, and `missing` says so.
+their own in loop devices. Where this machine forbids one of them, the members are on this machine or its disk, `missing` says so, and
+the test fails unless FAULTS=some.
 """
 
 import contextlib
