@@ -16,7 +16,7 @@ ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheels workflows audit fmt sync lint types arch tidy static test plain check docs sim sim-planted long e2e attacks crash faults interop golden spark classes cluster dashboard operate pictures demo bench ab fuzz ci clean
+.PHONY: help setup build wheels workflows audit fmt sync lint types arch tidy static test plain check docs sim sim-planted long long-sim long-faults e2e attacks crash faults interop golden spark classes cluster dashboard operate pictures demo bench ab fuzz ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -101,9 +101,14 @@ sim: setup ## broker groups on a simulated disk, network and clocks: SEED=1 RUNS
 sim-planted: setup ## the first seed of 500 that finds each of the bugs that are planted into simulated groups
 	$(BIN)/python -m tests.sim --planted
 
-long: setup ## what takes hours, with reports in build/long: 2,000 simulations of groups in each scene, 50 rounds of faults
+long: long-sim long-faults ## what takes hours, with reports in build/long: 2,000 simulations of groups in each scene, 50 rounds of faults; -k: both, even if one fails
+
+long-sim: setup
 	@mkdir -p build/long
 	bash -o pipefail -c 'PYTHONHASHSEED=0 $(BIN)/python -m tests.sim --runs 2000 --scene all 2>&1 | tee build/long/sim.txt'
+
+long-faults: setup
+	@mkdir -p build/long
 	bash -o pipefail -c 'ROUNDS=50 SEED=1 $(PYTEST) tests/faults -s 2>&1 | tee build/long/faults.txt'
 
 e2e: setup ## real processes from the command line
