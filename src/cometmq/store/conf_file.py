@@ -79,10 +79,10 @@ class ConfFile:
 def conf_file(
     kind: type, path: str | None, environment: Mapping[str, str], arguments: Sequence[str] = ()
 ) -> ConfFile:
-    """Return the conf file, which is not read yet, of a program with settings of this kind; None: it has none.
+    """Return the conf file, which is not read yet, of a program with settings of this kind; None or empty: it has none.
 
     Requests' changes are stored next to the file. Raises SettingsError if a flag in `arguments` is unknown.
     """
     above = environment_layer(kind, environment), flags_layer(kind, arguments)
-    absolute = None if path is None else str(Path(path).absolute())
+    absolute = str(Path(path).absolute()) if path else None
     return ConfFile(absolute, RealDisk(), above=above)

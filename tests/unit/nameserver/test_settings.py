@@ -44,6 +44,12 @@ def test_a_java_conf_file_is_read_without_a_warning(tmp_path):
     )
 
 
+@pytest.mark.parametrize("path", [None, ""])
+def test_without_a_path_there_is_no_conf_file(path):
+    settings, file, _ = read_nameserver_settings(path, (), {})
+    assert (settings, file.path) == (NameServerSettings(), None)
+
+
 def test_the_defaults_are_those_of_java_but_it_listens_on_loopback(clock):
     settings = NameServerSettings()
     assert (settings.listen_port, settings.scan_interval_ms) == (9876, 5000)
