@@ -89,6 +89,20 @@ def test_without_a_tick_the_form_of_page_2_still_names_the_chosen_key(admin, clu
     assert "The key key-100 is deleted." in text_of(said)
 
 
+def test_a_long_value_can_be_set_and_a_long_key_is_left_to_the_command(admin, cluster):
+    value = ";".join(f"broker-{number}:4" for number in range(200))
+    admin.post("/kv/set", namespace="ORDER_TOPIC_CONFIG", key="many-brokers", value=value)
+    assert cluster.brokers.kv_values("ORDER_TOPIC_CONFIG")["many-brokers"] == value
+    cluster.brokers.set_kv_value("long-keys", "k" * 1001, "v")
+    page = admin.get("/kv", namespace="long-keys")
+    assert "Keys of over 1,000 characters are not in the list" in text_of(page)
+    assert "k" * 1001 not in page.text
+    admin.post("/kv/set", namespace="long-keys", key="short", value="v")
+    page = admin.get("/kv", namespace="long-keys")
+    assert '<option value="short">' in page.text
+    cluster.brokers.delete_kv_value("ORDER_TOPIC_CONFIG", "many-brokers")
+
+
 def test_a_key_that_ends_with_a_space_is_deleted_and_no_other_one(admin, cluster):
     for key in ("ends", "ends "):
         cluster.brokers.set_kv_value("spaces", key, "v")
@@ -133,6 +147,8 @@ def test_the_dead_letters_of_a_group_are_deleted_once_its_name_is_typed(admin, c
         ("/message/resume", {"topic": ORDERS, "broker": "broker-a", "queue": "0", "offset": "0"}, "Only a half message"),
         ("/kv/set", {"namespace": " ", "key": "k"}, "The namespace is missing"),
         ("/kv/set", {"namespace": "n", "key": ""}, "The key is missing"),
+        ("/kv/set", {"namespace": "n", "key": "k", "value": " "}, "The value is missing"),
+        ("/kv/set", {"namespace": "n", "key": "k", "value": "v" * 65_537}, "at most 65536 are allowed"),
         ("/kv/set", {"namespace": "ORDER_TOPIC_CONFIG", "key": "t", "value": "four"}, "broker-a:4;broker-b:4"),
         ("/kv/delete", {"namespace": "n", "key": "never-made", "sure": "1"}, "'n' has no key 'never-made'"),
         ("/dead/delete", {"name": "never-made", "sure": "never-made"}, "has no dead letters"),

@@ -2,11 +2,20 @@
 
 from starlette.responses import Response
 
-from cometmq.dashboard.inputs import PageMissing, WrongInput, needed, page_of, text_of
+from cometmq.dashboard.inputs import (
+    TEXT_MAX,
+    PageMissing,
+    WrongInput,
+    needed,
+    page_of,
+    text_of,
+)
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.paging import table_page
 from cometmq.model.names import ORDER_NAMESPACE
 from cometmq.model.text import in_quotes
+
+_VALUE_MAX = 65_536  # Characters; an order configuration of many brokers is long.
 
 
 async def show_values(request: PageRequest) -> Response:
@@ -18,15 +27,20 @@ async def show_values(request: PageRequest) -> Response:
         "Key values",
         section="brokers",
         namespace=namespace,
+        key_max=TEXT_MAX,
         part=table_page(sorted(values.items()), page_of(request.fields)),
     )
 
 
 async def set_value(request: PageRequest) -> Response:
-    """Set the value of a key at every nameserver, and return a redirect to its namespace."""
+    """Set the value of a key at every nameserver, and return a redirect to its namespace.
+
+    Raises WrongInput if the value is empty or has over 65,536 characters.
+    """
     key = needed(request.fields, "key", "key")
     namespace = _named(request, key)
-    await request.admin.brokers.set_kv_value(namespace, key, text_of(request.fields, "value"))
+    value = needed(request.fields, "value", "value", most=_VALUE_MAX)
+    await request.admin.brokers.set_kv_value(namespace, key, value)
     return request.go("/kv", f"The key {key} is set at every nameserver.", namespace=namespace)
 
 
