@@ -30,7 +30,7 @@ def test_a_topic_comes_changes_and_goes(admin, cluster):
     assert (config.write_queues, config.read_queues, config.perm) == (5, 5, 4)
     said = admin.post("/topic/delete", name="made-here", sure="made-her")
     assert said.status_code == 400
-    assert "was not deleted: enter its name" in text_of(said)
+    assert "was not deleted: enter 'made-here' to confirm" in text_of(said)
     assert "made-here" in cluster.topics.list()
     said = admin.post("/topic/delete", name="made-here", sure="made-here")
     assert "is deleted, with its messages" in text_of(said)
@@ -114,7 +114,7 @@ def test_the_dead_letters_of_a_group_are_deleted_once_its_name_is_typed(admin, c
     cluster.topics.create("%DLQ%emptied", queues=1)
     said = admin.post("/dead/delete", name="emptied", sure="empty")
     assert said.status_code == 400
-    assert "The dead-letter topic of group 'emptied' was not deleted" in text_of(said)
+    assert "group 'emptied' was not deleted: enter 'emptied' to confirm" in text_of(said)
     assert "%DLQ%emptied" in cluster.topics.list()
     said = admin.post("/dead/delete", name="emptied", sure="emptied")
     assert "The dead letters of group emptied are deleted." in text_of(said)

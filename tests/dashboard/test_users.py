@@ -139,7 +139,7 @@ def test_a_user_comes_changes_and_goes(chief, users_nameserver):
 
     wrong = chief.post("/user/delete", name="albert", sure="alber")
     assert wrong.status_code == 400
-    assert "was not deleted: enter its name" in text_of(wrong)
+    assert "was not deleted: enter 'albert'" in text_of(wrong)
     assert "is deleted, with the policies" in text_of(
         chief.post("/user/delete", name="albert", sure="albert")
     )

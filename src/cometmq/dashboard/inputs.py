@@ -120,7 +120,7 @@ def check_sure(fields: Mapping[str, str], what: str, name: str) -> None:
     """Raise WrongInput unless the field `sure` has the name of the topic, group or user (`what`) that is to be deleted."""
     if text_of(fields, "sure") != name:
         raise WrongInput(
-            f"The {what} {in_quotes(name, 100)} was not deleted: enter its name to confirm."
+            f"The {what} {in_quotes(name, 100)} was not deleted: enter {in_quotes(name)} to confirm."
         )
 
 
