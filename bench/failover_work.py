@@ -159,7 +159,11 @@ class Sends:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        wait_until(lambda: self._acknowledged, seconds=FAILOVER_SECONDS_MAX, what="a send")
+        try:
+            wait_until(lambda: self._acknowledged, seconds=FAILOVER_SECONDS_MAX, what="a send")
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
