@@ -87,6 +87,7 @@ class TimedDelivery:
         low, high = self._queue.bounds()
         files.queue_offset = min(max(files.queue_offset, low), high)
         self._known_until = high
+        files.delivered_until = min(files.delivered_until, high)
         self._slot = RunningSlot(self._parts, self.files)
 
     @property
@@ -147,6 +148,7 @@ class TimedDelivery:
         self._marks.go_back(end)
         self._known_until = files.queue_offset = min(files.queue_offset, high)
         files.queue_offset = min(offset, high)
+        files.delivered_until = min(files.delivered_until, high)
         self._slot = RunningSlot(self._parts, self.files)
         if self._truncations == truncations:
             self._truncate_to = None
@@ -236,9 +238,7 @@ class TimedDelivery:
             if offset < self._known_until and waiting.physical_offset in files.known:
                 continue
             # The timer's files were recreated, or another broker's timer ran.
-            was_read = (
-                offset < self._known_until and record.queue_offset < files.delivered_until
-            )
+            was_read = record.queue_offset < files.delivered_until
             if was_read and waiting.due_ms < files.delivered_ms:
                 continue
             if len(self._parts.topics.deleted) and is_of_deleted_topic(

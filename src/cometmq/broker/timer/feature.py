@@ -106,7 +106,7 @@ class Timer(Feature):
         """
 
         def value(_key: str) -> Mapping[str, object] | None:
-            return timer_progress_json(self._files.read_ms, self._files.queue_offset)
+            return timer_progress_json(self._files.told_ms, self._files.queue_offset)
 
         def apply(changes: Mapping[str, tuple[int, int] | None]) -> Steps[None]:
             progress = changes.get(_WHEEL)

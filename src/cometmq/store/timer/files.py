@@ -104,6 +104,20 @@ class TimerFiles:
         """Return the start of the time slot that contains a time, ms."""
         return time_ms // self._precision_ms * self._precision_ms
 
+    @property
+    def is_reading_again(self) -> bool:
+        """Whether messages are added again of which another timer, or lost files, delivered those due before `delivered_ms`."""
+        return bool(self.delivered_ms) and self.queue_offset < self.delivered_until
+
+    @property
+    def told_ms(self) -> int:
+        """Time for other members, ms since 1970: `read_ms`, or `delivered_ms` if that is earlier and messages are read again.
+
+        A member keeps the maximum of each value that it was told. With this timer's `read_ms` and the greater offset of an
+        earlier timer, it would count messages as delivered that neither has delivered.
+        """
+        return min(self.read_ms, self.delivered_ms) if self.is_reading_again else self.read_ms
+
     # --- opening
 
     def open(self, now_ms: int, *, is_log_cut: bool = False) -> None:
@@ -114,7 +128,7 @@ class TimerFiles:
         """
         self.load_check()
         if self.check.master_queue_offset > self.check.queue_offset:
-            # This was a slave: another broker has delivered the due messages among those in its wheel.
+            # This was a slave, or it still reads again: another broker has delivered the due messages among these.
             self.delivered_ms = self.check.read_ms
             self.delivered_until = self.check.master_queue_offset
         is_whole = self._load_files()
@@ -276,15 +290,16 @@ class TimerFiles:
             OSError: The units could not be written; all of them are kept for the next attempt.
         """
         self.log.write()
-        check, end = self.check, self.log.written
-        is_moved = (self.read_ms, self.queue_offset, end) != (
+        check, end, read_ms = self.check, self.log.written, self.told_ms
+        is_moved = (read_ms, self.queue_offset, end) != (
             check.read_ms, check.queue_offset, check.log_flushed,
         )  # fmt: skip
         pages = self.wheel.take_changed()
         if not pages and not is_moved:
             return None
+        known_offset = self.delivered_until if self.is_reading_again else self.queue_offset
         fresh = TimerCheck(
-            self.read_ms, end, self.queue_offset, self.queue_offset,
+            read_ms, end, self.queue_offset, known_offset,
             check.state_version, now_ms, check.counter + 1,
         )  # fmt: skip
         return SaveJob(pages, end, fresh)

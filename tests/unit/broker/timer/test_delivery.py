@@ -504,6 +504,40 @@ def test_what_was_a_slave_delivers_what_its_master_did_not():
     assert promoted.orders() == [b"not yet read", b"late"]
 
 
+def test_progress_is_never_more_than_one_timer_delivered_while_it_reads_again():
+    """A follower takes the maximum of the time and of the offset that leaders tell, so no leader tells its time too early."""
+    told = TimerCheck(read_ms=START + 10_000, queue_offset=600)
+
+    def follower() -> Timed:
+        member = Timed(is_running=False)
+        for number in range(600):
+            member.send(b"%d" % number, START + 15_000)
+        member.delivery.files.take_check(told)
+        return member
+
+    second = follower().killed(is_running=False, clock=HandClock(START + 20_000))
+    files = second.delivery.files
+    for _ in range(
+        2
+    ):  # A leader that is killed while it reads again still does so after its start.
+        second.world.run(second.delivery.turn())
+        assert 0 < files.queue_offset < 600
+        second.save()
+        assert files.check.read_ms == files.told_ms == START + 10_000
+        third = follower()
+        third.delivery.files.take_check(files.check)
+        third = third.killed(clock=HandClock(START + 25_000))
+        third.world.pass_time(1)
+        assert len(third.orders()) == 600
+        second = second.killed(is_running=False, clock=HandClock(START + 20_000))
+        files = second.delivery.files
+    while files.queue_offset < 600:
+        second.world.run(second.delivery.turn())
+    second.world.run(second.delivery.turn())
+    assert files.told_ms == files.read_ms >= START + 19_000
+    assert len(second.orders()) == 600
+
+
 def test_a_master_that_was_killed_delivers_what_came_late_although_its_time_is_over(timed):
     """Its own check says that it was its own wheel: what is behind that is delivered as ever."""
     timed.world.pass_time(30)
