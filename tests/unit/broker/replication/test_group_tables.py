@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -281,6 +282,26 @@ async def test_users_stay_if_the_leader_has_none(leader, follower, caplog):
     await follower.follow(leader)
     assert follower.users._users.current.find("root") is not None
     assert "the users of the leader are not taken" in caplog.text
+
+
+async def test_a_revoked_super_user_is_revoked_at_a_follower_although_its_successor_comes_later(
+    leader, follower
+):
+    users = leader.users._users
+    for member in (leader, follower):
+        member.users._users.ensure_super("root", "secret")
+    users.ensure_super("successor", "secret")
+    users.put_user("root", {"userType": "Normal"}, is_new=False)
+    root = users.current.users["root"]
+    more = {f"user{number}": replace(root, name=f"user{number}") for number in range(300)}
+    users.put_all(more)
+    writer = await leader.lead()
+    for names in (["root", *more], ["successor"]):
+        for name in names:
+            leader.users._note(name)
+        await writer.logged()
+    await follower.follow(leader)
+    assert follower.users._users.current.users == users.current.users
 
 
 async def test_users_of_the_settings_are_ensured_at_each_leader(leader, follower):

@@ -171,11 +171,17 @@ class UserHandler:
             except SettingsError as error:
                 raise CodecError(f"a user cannot be read: {error}") from None
 
+        # Refused changes, because the next Super user comes in a later piece.
+        waiting: dict[str, AuthUser | None] = {}
+
         def apply(changes: Mapping[str, AuthUser | None]) -> Steps[None]:
+            waiting.update(changes)
+            together = dict(waiting)
             try:
-                yield from elsewhere(lambda: users.put_all(changes))
+                yield from elsewhere(lambda: users.put_all(together))
+                waiting.clear()
             except RequestError as error:
-                _log.warning("the users of the leader are not taken: %s", error)
+                _log.warning("the users of the leader are not taken yet: %s", error)
 
         return LoggedTable(
             "users",
