@@ -1,7 +1,8 @@
 """Changes of a broker's tables, as a group that elects its leader writes them to its log (docs/design/0068).
 
 The body of such a record is an object with a member for each table. In it, each changed key has its new value, or an empty
-object if it is gone, because fastjson writes no null. The record that ends a snapshot has the place of the one that began it instead.
+object if it is gone, because fastjson writes no null. The record that begins a snapshot has an empty object for each of its
+tables (of earlier versions: none), and the one that ends it has the place of the first instead.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,10 +47,12 @@ def encode_changes(changes: Mapping[str, Mapping[str, Mapping[str, object] | Non
 
 
 def decode_changes(body: bytes, readers: Mapping[str, ReadValue]) -> Changes:
-    """Decode the body of a record; tables without a reader are left out. Raises CodecError if it is malformed."""
+    """Decode the body of a record; tables without a reader or a member are left out. Raises CodecError if it is malformed."""
     tables = load_object(body, "table changes")
     changes: Changes = {}
     for name, read in readers.items():
+        if name not in tables:
+            continue
         part = tables.member(name)
         changes[name] = {
             str(key): read(part, key) if part.member(key).raw() else None for key in part.raw()

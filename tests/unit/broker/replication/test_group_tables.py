@@ -304,6 +304,20 @@ async def test_a_revoked_super_user_is_revoked_at_a_follower_although_its_succes
     assert follower.users._users.current.users == users.current.users
 
 
+async def test_tables_that_the_leader_does_not_have_stay_as_they_are(leader, follower):
+    """The leader may be of an older version, or have a feature switched off."""
+    follower.users._users.ensure_super("root", "secret")
+    follower.timer._counts.add("orders", 3)
+    await follower.parts.topics.put(TopicConfig("orders", 4, 4))
+    del leader.more["users"], leader.more["timerCounts"]
+    await leader.lead()
+    await leader.second()
+    await follower.follow(leader)
+    assert follower.users._users.current.find("root") is not None
+    assert follower.timer._counts.counts() == {"orders": 3}
+    assert "orders" not in follower.content()[0], "the leader has topics, but not this one"
+
+
 async def test_users_of_the_settings_are_ensured_at_each_leader(leader, follower):
     await leader.lead()
     leader.users._users.ensure_super("root", "old secret")

@@ -12,7 +12,6 @@ from itertools import islice
 from cometmq.broker.inner.queue_cursor import QueueCursor
 from cometmq.broker.tables.logged_table import LoggedTable
 from cometmq.codec.bodies.table_changes import (
-    BEGIN_TAG,
     END_TAG,
     TABLES_TOPIC,
     Changes,
@@ -84,21 +83,26 @@ class TableLogReader:
             self._next = cursor.offset
 
     def _read_all(self, queue: ConsumeQueue) -> Steps[None]:
-        """Read from the last snapshot on, and give the tables exactly that content.
+        """Read from the last snapshot on, and give the tables of its leader exactly that content.
 
-        Without a snapshot, which is one of the first things in a log, keys that no record has stay as they are.
+        Without a snapshot, which is one of the first things in a log, keys that no record has stay as they are; so do those
+        of a table that the snapshot does not name, because its leader does not have the feature.
         """
         self.snapshot = None
         self.snapshot = place = yield from self._find_snapshot(queue)
         cursor = self._cursor(queue.min_offset if place is None else place.first)
         content: Changes = {name: {} for name in self._readers}
+        of_snapshot = {table.name for table in self.lasting}  # Earlier versions name none.
         while records := (yield from cursor.next_records()):
             for record in records:
-                for name, values in self._changes_of(record).items():
+                changes = self._changes_of(record)
+                for name, values in changes.items():
                     content[name].update(values)
+                if place is not None and record.queue_offset == place.first:
+                    of_snapshot.update(changes)
                 yield from turn_end()
         if place is not None:
-            for table in self._tables:
+            for table in (each for each in self._tables if each.name in of_snapshot):
                 missing = set(table.all_keys()).difference(content[table.name])
                 content[table.name].update(dict.fromkeys(missing))
         yield from self._apply(content)
@@ -131,12 +135,11 @@ class TableLogReader:
         return None
 
     def _changes_of(self, record: Record) -> Changes:
-        """Return the changes in a record; none if it is malformed, or begins or ends a snapshot; note where that is."""
+        """Return the changes in a record; none if it is malformed or ends a snapshot; note where that is."""
         try:
             tag = record.properties().get(TAGS)
             if tag == END_TAG:
                 self.snapshot = decode_place(record.body)
-            if tag in (BEGIN_TAG, END_TAG):
                 return {}
             return decode_changes(record.body, self._readers)
         except CodecError as error:

@@ -247,7 +247,9 @@ class TableLogWriter:
 
     def _write_snapshot(self) -> Steps[None]:
         self._size = 0
-        first, begin, _ = self._append(BEGIN_TAG, b"{}")
+        first, begin, _ = self._append(
+            BEGIN_TAG, encode_changes({name: {} for name in self._tables})
+        )
         for _, body in self._bodies(self._keys()):
             self._append(CHANGE_TAG, body)
             yield from turn_end()
