@@ -111,10 +111,8 @@ class StateChecks:
     def _check(self, transactions: list[OpenTransaction], now_ms: int) -> Steps[None]:
         read = []
         for transaction in transactions:
-            end = yield from self._queues.look_up(transaction)
-            if end is not None:
-                yield from self._queues.written(end)
-            elif transaction.is_open:
+            yield from self._queues.look_up(transaction)
+            if transaction.is_open:
                 offset = transaction.offset
                 half = yield from self._queues.half_at(offset)
                 if half is not None and is_of_deleted_topic(*half, self._parts.topics):
@@ -131,7 +129,7 @@ class StateChecks:
                 _log.error(
                     "%s is discarded: the log no longer has its half message", transaction.key
                 )
-                self._table.lost(transaction)
+                self._table.ended(transaction, TransactionEvent.GIVE_UP)
             else:
                 moves.append(self._move(transaction, record, now_ms))
         yield from self._carry_out(moves)

@@ -70,7 +70,7 @@ class TransactionEnds:
 
         Raises:
             RequestError: The request is refused, for example because the transaction has ended with another outcome.
-            StoreError, CodecError, OSError: A read failed, or the write that tells what became of it before a restart.
+            StoreError, CodecError, OSError: A read failed.
         """
         says = _SAYS.get(request.commit_or_rollback)
         if says is None:
@@ -117,7 +117,7 @@ class TransactionEnds:
         for end in dict.fromkeys(ends):  # Two requests may end the same transaction.
             if end.transaction is not None and end.error is None:
                 self._count(end.transaction, is_commit=end.message is not None)
-        return self._queues.inner.durable(results)
+        yield from self._queues.inner.durable(results)
 
     def _count(self, transaction: OpenTransaction, *, is_commit: bool) -> None:
         topic = transaction.key.topic

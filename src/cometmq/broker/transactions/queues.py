@@ -51,7 +51,7 @@ class PreparedEnd:
 
     Attributes:
         transaction: The transaction that ends; None if there is nothing to write.
-        message: The committed message; None for a rollback, or if only the op is missing.
+        message: The committed message; None for a rollback.
         remark: Why the transaction stays open; None if it ends or has ended.
         error: Why the end was not written; the transaction is then still open.
     """
@@ -200,26 +200,23 @@ class TransactionQueues:
 
     # --- transactions whose outcome is not known at a start
 
-    def look_up(self, transaction: OpenTransaction) -> Steps[PreparedEnd | None]:
-        """Search the index for the commit of an UNSURE transaction, open at the start; if found, prepare its end: the op.
+    def look_up(self, transaction: OpenTransaction) -> Steps[None]:
+        """Search the index for the commit of an UNSURE transaction, open at the start; if found, it has ended, without its op.
 
-        Return that end, or None. Raises CodecError or OSError if the search failed.
+        Raises CodecError or OSError if the search failed.
         """
         if transaction.state is not OpenTransactionState.UNSURE:
-            return None
+            return
         key = transaction.key
         search = self._parts.store.search(key.topic, key.message_id, max_count=_LOOKED_AT_MAX)
         found = yield from at_once_or_elsewhere(search.run)
         is_found = any(_is_commit(decode_record(content), key) for content in found.records)
-        return self._looked_up(transaction, is_found=is_found)
-
-    def _looked_up(self, transaction: OpenTransaction, *, is_found: bool) -> PreparedEnd | None:
-        if transaction.state is not OpenTransactionState.UNSURE:
-            return None  # Another request looked it up meanwhile.
-        if is_found:
-            return self.prepare(transaction, TransactionEvent.FOUND, None)
-        self._table.on(transaction, TransactionEvent.NOT_FOUND)
-        return None
+        # Another request may have looked it up meanwhile.
+        if transaction.state is OpenTransactionState.UNSURE:
+            if is_found:
+                self._table.ended(transaction, TransactionEvent.FOUND)
+            else:
+                self._table.on(transaction, TransactionEvent.NOT_FOUND)
 
     # --- writing
 

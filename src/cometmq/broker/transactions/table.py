@@ -58,7 +58,7 @@ _S, _E = OpenTransactionState, TransactionEvent
 # final. A half message that arrives after the end, for example by RESUME_CHECK_HALF_MESSAGE, starts a new transaction.
 NEXT: dict[tuple[OpenTransactionState, TransactionEvent], OpenTransactionState] = {
     (_S.UNSURE, _E.NOT_FOUND): _S.PREPARED,
-    (_S.UNSURE, _E.FOUND): _S.COMMITTING,
+    (_S.UNSURE, _E.FOUND): _S.COMMITTED,
     (_S.PREPARED, _E.STORED_ANEW): _S.PREPARED,
     (_S.PREPARED, _E.ASK): _S.ASKED,
     (_S.PREPARED, _E.COMMIT): _S.COMMITTING,
@@ -245,11 +245,10 @@ class TransactionTable:
         self._done.add(offset)  # Reading skips it, because it is already known.
         self._track(transaction, offset)
 
-    def lost(self, transaction: OpenTransaction) -> None:
-        """Discard a transaction whose half message the log has lost; the next op marks it as ended."""
-        offsets = transaction.offsets
-        self.on(transaction, _E.GIVE_UP)
-        self.unmarked += offsets
+    def ended(self, transaction: OpenTransaction, event: TransactionEvent) -> None:
+        """Apply an event that ends a transaction without a write of its own; the next op marks it as ended."""
+        self.on(transaction, event)
+        self.unmarked += transaction.offsets
 
     def resume(self, key: TransactionKey) -> None:
         """Forget that a transaction was discarded: the caller stores its half message again, for a new transaction."""

@@ -299,10 +299,10 @@ def test_a_start_knows_what_is_open_and_what_has_ended(life, is_read_anew):
     assert sorted(map(int, life.paid())) == list(range(40))
 
 
-@pytest.mark.parametrize("who", ["the producer", "a check"])
+@pytest.mark.parametrize("who", ["the producer", "a refused rollback", "a check"])
 def test_a_commit_whose_op_was_lost_is_not_done_again(who):
     life = begin(transaction_timeout_ms=0)
-    half, _ = life.half(1), life.half(2)
+    half, other = life.half(1), life.half(2)
     first = life.broker.records(HALF_TOPIC)[0]
     topic = life.broker.topics.get("Paid")
     assert topic is not None
@@ -311,11 +311,19 @@ def test_a_commit_whose_op_was_lost_is_not_done_again(who):
     life.broker.clock.turn(1)
     if who == "the producer":
         life.end(half, COMMIT)
+    if who == "a refused rollback":
+        with pytest.raises(RequestError, match="another outcome: it was committed"):
+            life.end(half, ROLLBACK)
+        assert {key.message_id for key in life.table.open} == {other.key}
     life.check()
     assert [record.body for _, record in life.asked] == [b"2"]
     assert life.paid() == [b"1"]
     with pytest.raises(RequestError, match="another outcome: it was committed"):
         life.end(half, ROLLBACK)
+    life.end(half, COMMIT)
+    assert not life.broker.counters.events.of("rocketmq_rollback_messages_total")
+    life.answer(life.asked[0], ROLLBACK)
+    assert done_offsets(life) == [0, 1, 2], "the next op names what had none"
 
 
 class Books:

@@ -124,7 +124,7 @@ def test_a_half_that_is_gone_is_given_up_and_marked():
     made = table()
     made.feed(copy(2))
     made.feed(copy(4))
-    made.lost(made.open[KEY])
+    made.ended(made.open[KEY], TransactionEvent.GIVE_UP)
     assert made.unmarked == [2, 4]
     assert made.outcome(KEY) is OpenTransactionState.GIVEN_UP
     made.resume(KEY)
