@@ -7,8 +7,6 @@ codes that no gate checks mostly have no wrapper (docs/design/0044).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from cometmq.codec.fields import text_of
@@ -43,8 +41,8 @@ AskedHandler = Callable[[Command, "Peer", Asker], Outcome]
 CHANGES = frozenset({Action.CREATE, Action.UPDATE, Action.DELETE})
 # The requests of one connection in a read batch.
 Read = tuple["Peer", list[RawCommand]]
-# A connection, its request, and the user who signed it (EVERYBODY if no gate checks the code).
-Asked = tuple["Peer", RawCommand, Asker]
+# Returns the sender of an allowed request (EVERYBODY if no gate checks the code); raises as `Gate.check` for others.
+CheckAsker = Callable[[RawCommand, "Peer"], Asker]
 # Sends bytes to a connection.
 Write = Callable[[bytes], None]
 Find = Callable[[Mapping[str, str], bytes], Iterable[Access]]
@@ -92,8 +90,8 @@ class BatchHandler(Protocol):
 class AskedBatchHandler(BatchHandler, Protocol):
     """A batch handler that needs the sender of each request; its `handle` is for codes that no gate checks."""
 
-    def handle_asked(self, asked: list[Asked]) -> None:
-        """Handle the given requests, as `handle` does."""
+    def handle_asked(self, reads: list[Read], check: CheckAsker) -> None:
+        """Handle the given requests, as `handle` does, and call `check` for each, once it is not left to a later batch."""
         ...
 
 
@@ -431,20 +429,27 @@ class _GatedBatch:
         self._gate = gate
 
     def handle(self, reads: list[Read]) -> None:
-        asked: list[Asked] = []
-        for peer, commands in reads:
-            for command in commands:
-                try:
-                    asker = _checked(self._gate, self._rules[command[0]], command, peer)
-                except Exception as error:  # noqa: BLE001  Affects only this request.
-                    peer.answer(command, answer_to_error(error, command[0]))
-                else:
-                    asked.append((peer, command, asker))
         if isinstance(self._batch, AskedBatchHandler):
-            self._batch.handle_asked(asked)
-        elif asked:
-            of_peers = groupby(asked, itemgetter(0))
-            self._batch.handle([(peer, [each[1] for each in some]) for peer, some in of_peers])
+            self._batch.handle_asked(reads, self._check)
+            return
+        allowed = [(peer, self._allowed(peer, commands)) for peer, commands in reads]
+        if any(some for _, some in allowed):
+            self._batch.handle([each for each in allowed if each[1]])
+
+    def _allowed(self, peer: "Peer", commands: list[RawCommand]) -> list[RawCommand]:
+        """Return the commands of a connection that the gate allows, and answer the others."""
+        allowed = []
+        for command in commands:
+            try:
+                self._check(command, peer)
+            except Exception as error:  # noqa: BLE001  Affects only this request.
+                peer.answer(command, answer_to_error(error, command[0]))
+            else:
+                allowed.append(command)
+        return allowed
+
+    def _check(self, command: RawCommand, peer: "Peer") -> Asker:
+        return _checked(self._gate, self._rules[command[0]], command, peer)
 
     def written(self) -> None:
         self._batch.written()

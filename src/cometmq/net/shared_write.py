@@ -16,7 +16,7 @@ from cometmq.model.rights import EVERYBODY, Asker
 from cometmq.net.answer import Answer, answer_to_error
 from cometmq.net.answering import empty
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Asked, AskedBatchHandler, Read
+from cometmq.net.requests import AskedBatchHandler, CheckAsker, Read
 from cometmq.steps.prepared import Item, Store, stored_alone
 from cometmq.steps.steps import Steps, at_once
 
@@ -40,38 +40,36 @@ class SharedWrite(AskedBatchHandler, Generic[Item]):
 
     def handle(self, reads: list[Read]) -> None:
         """Handle requests of a code that no gate checks; see `handle_asked`."""
-        self.handle_asked(
-            [(peer, command, EVERYBODY) for peer, commands in reads for command in commands]
-        )
+        self.handle_asked(reads, lambda _command, _peer: EVERYBODY)
 
-    def handle_asked(self, asked: list[Asked]) -> None:
+    def handle_asked(self, reads: list[Read], check: CheckAsker) -> None:
         """Store the messages of these requests; answer each request now, or when the write is confirmed.
 
-        When the time of the read batch is up, the rest is left to a later one.
+        When the time of the read batch is up, the rest is left to a later one, unchecked.
         """
-        if not asked:
-            return
+        asked = [(peer, command) for peer, commands in reads for command in commands]
         dispatcher = asked[0][0].dispatcher
         began = now = dispatcher.now()
         requests: list[tuple[Peer, RawCommand]] = []
         items: list[Item] = []
-        late: list[Asked] = []
+        late: list[tuple[Peer, RawCommand, Asker]] = []
         waiting = iter(asked)
         for each in waiting:
             if now >= dispatcher.ends and each is not asked[0]:
                 _put_back([each, *waiting])
                 break
-            peer, command, asker = each
+            peer, command = each
             try:
+                asker = check(command, peer)
                 dispatcher.check_room(peer)
                 item = at_once(self._prepare(command, asker))
             except Exception as error:  # noqa: BLE001  As net.dispatcher: other requests are not lost.
                 dispatcher.answer(command, peer, began, answer_to_error(error, command[0]))
             else:
                 if item is None:
-                    late.append(each)
+                    late.append((peer, command, asker))
                 else:
-                    requests.append((peer, command))
+                    requests.append(each)
                     items.append(item)
             now = dispatcher.now()
         if items:
@@ -105,6 +103,6 @@ class SharedWrite(AskedBatchHandler, Generic[Item]):
         """Do nothing: the write has notified consumers and the flusher."""
 
 
-def _put_back(asked: Sequence[Asked]) -> None:
+def _put_back(asked: Sequence[tuple[Peer, RawCommand]]) -> None:
     for peer, some in groupby(asked, itemgetter(0)):
-        peer.put_back([command for _, command, _ in some])
+        peer.put_back([command for _, command in some])
