@@ -29,6 +29,9 @@ ALL = "All"
 # Maximum numbers of entries per user, and of addresses per entry.
 ENTRIES_MAX, ADDRESSES_MAX = 1_000, 100
 _RESOURCE_MAX = 512
+_ADDRESS_MAX = (
+    64  # Characters of an address or network; the longest has 49, and its zone may have a name.
+)
 _RESOURCE_FORM = "resource: it must be Topic:NAME, Group:NAME, Cluster:NAME, with a * at the end of NAME for a prefix, or *"
 
 _ACTIONS: Mapping[str, frozenset[Action]] = {
@@ -195,10 +198,11 @@ def _entry(value: Any) -> PolicyEntry:
     if not isinstance(resource, str) or not 0 < len(resource) <= _RESOURCE_MAX:
         raise SettingsError(_RESOURCE_FORM)
     kind, name, level = _resource(resource)
-    actions = [
+    # Repeated ones would be kept, without a limit.
+    actions = dict.fromkeys(
         _word(each, (ALL, *(action.value for action in Action)), "actions")
         for each in _list_of(value.get("actions"), "actions")
-    ]
+    )
     if not actions:
         raise SettingsError("actions: the list is empty; name actions, or All")
     addresses = _list_of(value.get("sourceIps") or [], "sourceIps")
@@ -235,11 +239,15 @@ def _resource(text: str) -> tuple[Resource | None, str, int]:
 
 def _network(text: Any) -> IPv4Network | IPv6Network:
     try:
-        return ip_network(str(text), strict=False)
+        network = ip_network(str(text), strict=False)
     except ValueError:
+        network = None
+    if network is None or len(str(text)) > _ADDRESS_MAX:
         raise SettingsError(
-            "sourceIps: each must be an IP address, or a network such as 10.0.0.0/8"
-        ) from None
+            "sourceIps: each must be an IP address, or a network such as 10.0.0.0/8, "
+            f"of at most {_ADDRESS_MAX} characters"
+        )
+    return network
 
 
 def _word(value: Any, known: Iterable[str], of: str) -> str:

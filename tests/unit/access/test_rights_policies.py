@@ -174,6 +174,12 @@ def test_of_entries_that_fit_the_most_exact_counts_and_of_two_the_one_that_denie
     assert policies(*entries).may(access, NEAR) is is_allowed
 
 
+def test_actions_that_are_repeated_are_kept_once():
+    """Or one request could let a user outgrow a record of a group's log."""
+    [policy] = policies(entry("Topic:a", *["Pub", "sub", "PUB"] * 50_000)).to_json()
+    assert policy["entries"][0]["actions"] == ["Pub", "Sub"]
+
+
 def test_the_default_policy_is_asked_where_nothing_of_the_custom_one_fits():
     both = policies(deny("Topic:a"), default=[entry("Topic:*", "Pub")])
     assert not both.may(topic("a"), NEAR)
@@ -200,6 +206,10 @@ def test_an_entry_counts_from_its_addresses_alone(ip):
         ([{"entries": [entry("Topic:a", "Publish")]}], "actions: it must be one of All"),
         ([{"entries": [entry("Topic:a", "Pub", decision="Maybe")]}], "decision: it must be"),
         ([{"entries": [entry("Topic:a", "Pub", sources=["10.0.0"])]}], "sourceIps: each"),
+        (
+            [{"entries": [entry("Topic:a", "Pub", sources=["fe80::1%" + "z" * 60])]}],
+            "sourceIps: each",
+        ),
         (
             [{"entries": [entry("Topic:a", "Pub", sources=["10.0.0.1"] * 101)]}],
             "at most 100 are allowed",
