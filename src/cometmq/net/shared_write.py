@@ -90,9 +90,9 @@ class SharedWrite(AskedBatchHandler, Generic[Item]):
         _result: None,
         error: BaseException | None,
     ) -> None:
-        """Answer requests that were stored together; `error` is why they are not confirmed."""
+        """Answer requests that were stored together; `error` is why those that stored something are not confirmed."""
         for (peer, command), item in zip(requests, items, strict=True):
-            failure = item.error or error
+            failure = item.error or (error if item.is_stored else None)
             if failure is None:
                 answer = self._encode(item)
             else:

@@ -11,9 +11,13 @@ class Prepared(Protocol):
 
     Attributes:
         error: Why it was not stored; None if it was, or if there was nothing to store.
+        is_stored: Whether there is something to store, so that it depends on the write that it shares.
     """
 
     error: Exception | None
+
+    @property
+    def is_stored(self) -> bool: ...  # noqa: D102
 
 
 Item = TypeVar("Item", bound=Prepared)

@@ -11,6 +11,7 @@ import pytest
 
 from cometmq.codec.remoting import Command, RawCommand, encode_command
 from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import StoreError
 from cometmq.model.rights import EVERYBODY, Asker, Right
 from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.requests import GateRefusal, RequestRule, RequestTable
@@ -19,12 +20,14 @@ from cometmq.net.shared_write import SharedWrite
 from cometmq.steps.steps import Steps
 from tests.support.hand_clock import HandClock
 from tests.support.hand_connection import connected_to
+from tests.support.tables import answering
 
 CODE, COUNT = 9100, 40
 
 
 @dataclass
 class Stored:
+    is_stored: bool
     error: Exception | None = None
 
 
@@ -46,13 +49,18 @@ class Gate:
         return EVERYBODY
 
 
-def prepare(_command: RawCommand, _asker: Asker) -> Steps[Stored]:
-    return Stored()
+def prepare(command: RawCommand, _asker: Asker) -> Steps[Stored]:
+    return Stored(is_stored=command[2] % 2 == 0)
     yield
 
 
 def store(_items: Sequence[Stored]) -> Steps[None]:
     yield from ()
+
+
+def fail(_items: Sequence[Stored]) -> Steps[None]:
+    yield from ()
+    raise StoreError("it was not flushed in time")
 
 
 @pytest.mark.parametrize("connections", [1, 2])
@@ -76,3 +84,12 @@ async def test_a_gate_checks_each_request_once_however_many_batches_they_take(co
     assert {each for each in answers if each[0]} == refused
     assert len(answers) == COUNT
     assert sorted(gate.checked) == list(range(COUNT))
+
+
+async def test_a_request_that_stores_nothing_does_not_fail_with_the_write_of_others():
+    server = Server(answering({CODE: SharedWrite(prepare, fail)}), HandClock())
+    peer, wire = connected_to(server, "127.0.0.1", 5000)
+    peer.data_received(b"".join(encode_command(Command(CODE, opaque=n)) for n in range(4)))
+    await asyncio.sleep(0)
+    failed = {number for code, number in wire.answers() if code}
+    assert failed == {0, 2}

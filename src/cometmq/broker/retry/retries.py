@@ -53,6 +53,11 @@ class ReturnedMessage:
     is_dead: bool = False
     error: Exception | None = None
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether there is a message to store (`Prepared`)."""
+        return self.message is not None
+
 
 class Retries:
     """Stores messages that consumers send back, for a retry or as dead letters."""

@@ -61,6 +61,11 @@ class PreparedEnd:
     remark: str | None = None
     error: Exception | None = None
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether there is something to write (`Prepared`)."""
+        return self.transaction is not None
+
 
 class _RecentHalves:
     """The last half messages that were read, until they end, up to 1 MiB. Most end soon, without a second read."""
