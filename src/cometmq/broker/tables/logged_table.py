@@ -25,7 +25,7 @@ class LoggedTable(NamedTuple):
         read: Decodes a value. Raises CodecError.
         apply: Sets the decoded values of some keys, or removes the keys whose value is None.
         on_change: Called with the key of each change; the leader appends the function that notes it.
-        waiter: Gets the function that waits for the log, on the leader; None if no caller waits for changes.
+        waiter: Gets the function that waits for the log, on the leader; None for progress, because no caller waits for it.
     """
 
     name: str

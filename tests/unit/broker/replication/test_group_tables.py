@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -346,6 +347,27 @@ async def test_offsets_are_written_once_a_second_however_often_they_are_committe
     end = leader.store.max_offset
     await leader.second()
     assert leader.store.max_offset == end, "nothing has changed"
+
+
+async def test_progress_of_many_queues_in_order_is_written_a_record_at_a_time(leader, follower):
+    writer = await leader.lead()
+    await leader.parts.topics.put(TopicConfig("orders", 2_000, 2_000))
+    await leader.parts.groups.put(GroupConfig("billing"))
+    await leader.second()
+    for queue in range(2_000):
+        leader.pops._orders.handed_out(
+            ("billing", "orders", queue), [1], pop_time_ms=7, invisible_ms=8, attempt_id="one"
+        )
+    before = len(record_sizes(leader))
+    await leader.parts.topics.put(TopicConfig("other", 1, 1))
+    assert len(record_sizes(leader)) == before + 1, (
+        "the change of a topic waits for no progress"
+    )
+    counts = [before + 1, *(len(record_sizes(leader)) for _ in writer.step())]
+    assert len(counts) > 5
+    assert all(after - earlier <= 1 for earlier, after in itertools.pairwise(counts))
+    await follower.follow(leader)
+    assert follower.content_of_features() == leader.content_of_features()
 
 
 async def test_offsets_that_were_committed_at_a_follower_are_in_the_log_when_it_leads(

@@ -164,4 +164,5 @@ def _resets(offsets: Offsets) -> LoggedTable:
         numbers_of,
         apply,
         offsets.on_change,
+        offsets,
     )

@@ -1,7 +1,8 @@
 """Writes the changes of the leader's tables to the log of its group, and snapshots of all tables (docs/design/0068).
 
 The change of a topic is appended when it is made, before records that depend on it, such as messages of a new topic. Other
-changes are noted: they are written once per second, or when a request waits for them. A snapshot is due at the start of a
+changes are noted: they are written once per second, or when a request waits for them. Progress, for which no request waits,
+is written once per second, a record at a time. A snapshot is due at the start of a
 log file, so that older files may be deleted, and when many changes were written since the last one. It is written in
 pieces, and changes are written between them: the records from the start of a snapshot to the end of the log have the last
 value of each key.
@@ -84,6 +85,9 @@ class TableLogWriter:
         self._run = run
         self._leads = leads
         self._changed: dict[Key, None] = {}
+        self._progress: dict[
+            Key, None
+        ] = {}  # Changed keys of tables for which no request waits.
         self._deleted: dict[str, int] = {}
         self._end = 0  # Physical offset after the last record.
         self._size = 0  # Of the changes since the snapshot, in bytes.
@@ -120,8 +124,9 @@ class TableLogWriter:
     # --- changes
 
     def note(self, table: str, key: str) -> None:
-        """Note a change; it is written with the next one, or soon."""
-        self._changed[table, key] = None
+        """Note a change; it is written within a second, or earlier with the next one if requests wait for those of its table."""
+        noted = self._progress if self._tables[table].waiter is None else self._changed
+        noted[table, key] = None
 
     def _note_gone(self, name: str) -> None:
         """Note that a deleted topic is gone; one record has this and the deletion, as a leader may die between two."""
@@ -208,9 +213,9 @@ class TableLogWriter:
     # --- each second
 
     def step(self) -> Steps[float]:
-        """Write the offsets that were committed, changes that the store refused, and a snapshot if one is due."""
+        """Write progress, changes that the store refused, and a snapshot if one is due."""
         try:
-            yield from self._write_offsets()
+            yield from self._write_progress()
             if self._changed:
                 self._append_changes()
             if self._is_due():
@@ -222,16 +227,20 @@ class TableLogWriter:
             self._has_failed = True
         return PERIOD_SECONDS
 
-    def _write_offsets(self) -> Steps[None]:
-        for keys, body in self._bodies([(OFFSETS, key) for key in self.touched]):
+    def _write_progress(self) -> Steps[None]:
+        """Write the offsets that were committed, and the changes of tables for which no request waits."""
+        committed = ((OFFSETS, key) for key in self.touched)
+        for keys, body in self._bodies([*committed, *self._progress]):
             self._append(CHANGE_TAG, body)
-            self.touched.difference_update(key for _, key in keys)
+            self.touched.difference_update(key for table, key in keys if table == OFFSETS)
+            for each in keys:
+                self._progress.pop(each, None)
             yield from turn_end()
 
     def finish(self) -> Steps[None]:
         """Write all changes a last time, and wait until a majority has them, if this broker still leads."""
         try:
-            yield from self._write_offsets()
+            yield from self._write_progress()
             yield from self._logged()
         except CometError as error:
             _log.info("the last changes of this leader may be missing in the log: %s", error)
