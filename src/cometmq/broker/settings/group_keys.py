@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from cometmq.broker.settings.replica_keys import ReplicaKeys
-from cometmq.model.address import split_address
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
 from cometmq.model.settings import setting
+from cometmq.replication.group.messages import split_place
 
 _VOTERS_MIN, _VOTERS_MAX = 3, 9
 _EXAMPLE = "dLegerPeers=n0-10.0.0.1:40911;n1-10.0.0.2:40911;n2-10.0.0.3:40911"
@@ -20,11 +20,9 @@ class PeerAddress(NamedTuple):
 
 
 def split_peer(text: str) -> tuple[str, PeerAddress]:
-    """Return the id and the address in `ID-HOST:PORT`; raise ValueError if it has another form."""
+    """Return the id and the address in `ID-HOST:PORT`; raise ValueError if it has another form or one cannot be used."""
     name, _, address = text.partition("-")
-    if not name or not set(name).isdisjoint(";, "):
-        raise ValueError("each member needs an id of its own")
-    return name, PeerAddress(*split_address(address))
+    return name, PeerAddress(*split_place(name, address))
 
 
 @dataclass(frozen=True, slots=True)

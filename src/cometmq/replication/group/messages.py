@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cometmq.model.address import split_address
 from cometmq.replication.group.history import Row
+
+MEMBER_ID_SIZE_MAX = 64
 
 
 class MemberPlace(NamedTuple):
@@ -12,6 +15,21 @@ class MemberPlace(NamedTuple):
     member: str
     broker_id: int
     address: str
+
+
+def split_place(member: str, address: str) -> tuple[str, int]:
+    """Return host and port of a member; raise ValueError if its id or its address cannot be used.
+
+    A greeting has the places of all members in 4 KiB, so they are short and in ASCII.
+    """
+    if not 0 < len(member) <= MEMBER_ID_SIZE_MAX:
+        raise ValueError(f"the id of a member has 1 to {MEMBER_ID_SIZE_MAX} characters")
+    both = member + address
+    if not (both.isascii() and both.isprintable() and set(both).isdisjoint(';, "\\')):
+        raise ValueError(
+            'ids and hosts have printable ASCII characters, without ; , " \\ and spaces (a host as xn--NAME)'
+        )
+    return split_address(address)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from typing import Any
 import orjson
 
 from cometmq.codec.bodies.json_object import JsonObject
-from cometmq.model.address import split_address
 from cometmq.model.errors import CodecError
 from cometmq.model.text import as_given
 from cometmq.replication.group.history import Row
@@ -35,6 +34,7 @@ from cometmq.replication.group.messages import (
     TakeOver,
     VoteAnswer,
     VoteRequest,
+    split_place,
 )
 
 HEAD = Struct(">II")
@@ -176,12 +176,12 @@ def read_places(of: JsonObject, key: str) -> tuple[MemberPlace, ...]:
     found = []
     for each in _pairs(of, key, len(MemberPlace._fields)):
         member, broker_id, address = each
-        if not (member and isinstance(member, str) and isinstance(address, str)):
+        if not (isinstance(member, str) and isinstance(address, str)):
             raise CodecError(f"{key} must have ids and addresses, not {as_given(each, 80)}")
         try:
-            split_address(address)
+            split_place(member, address)
         except ValueError as error:
-            raise CodecError(f"{key} has {as_given(address, 80)}: {error}") from None
+            raise CodecError(f"{key} has {as_given(each, 80)}: {error}") from None
         found.append(MemberPlace(member, _number(broker_id), address))
     return tuple(found)
 

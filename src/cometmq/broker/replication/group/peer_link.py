@@ -166,8 +166,8 @@ class PeerLink:
             was_open = False
             try:
                 self._connection = connection = await self._connect()
-            # Timeouts and TLS errors are OSErrors, too.
-            except (OSError, SettingsError) as error:
+            # Timeouts and TLS errors are OSErrors, too; event loops raise ValueError for hosts that cannot be names.
+            except (OSError, SettingsError, ValueError) as error:
                 if isinstance(error, OSError) and error.errno == errno.ECONNREFUSED:
                     self._on_refused(self.member)
                 self._say(f"it cannot be reached: {error_text(error) or 'it does not answer'}")
