@@ -178,6 +178,10 @@ class BrokerGroup:
         """Return the running membership of a broker; None if it does not run, or is just being started."""
         return self._running.get(member, (None, None))[0]
 
+    def store(self, member: str) -> MessageStore:
+        """Return the store of a broker that runs."""
+        return self._running[member][1]
+
     @property
     def leader(self) -> str | None:
         """The member that leads in the latest term, if any does."""

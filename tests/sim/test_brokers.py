@@ -4,6 +4,9 @@ import asyncio
 
 import pytest
 
+from cometmq.replication.group.member import NotAllowed, RaftMember
+from cometmq.replication.group.messages import Membership
+from cometmq.store.running_flags import RunningFlag
 from tests.sim.brokers import BrokerGroup, brokers
 
 
@@ -33,3 +36,30 @@ def test_a_restarted_member_tells_no_committed_offsets_before_it_knows_them():
     group = BrokerGroup(1)
     group.run(all_are_killed_and_one_comes_back)
     assert group.checks.acknowledged_count
+
+
+def test_a_leader_whose_disk_takes_nothing_changes_no_members_and_hands_over():
+    """The record of a change would wait for room, and with it everything that the leader sends."""
+    said: list[str] = []
+
+    async def the_index_cannot_be_written(group: BrokerGroup) -> None:
+        await asyncio.sleep(8)
+        old = group.leader
+        assert old is not None
+        running, flags = group.running(old), group.store(old).flags
+        assert running is not None
+        flags.raise_flag(RunningFlag.INDEX_ERROR, "no room")
+
+        def change(member: RaftMember, _now: int) -> None:
+            try:
+                running.change_members(Membership(member.log.membership.voters[:2]))
+            except NotAllowed as error:
+                said.append(str(error))
+
+        running.put(change)
+        await asyncio.sleep(15)
+        assert group.leader not in (None, old)
+        flags.clear(RunningFlag.INDEX_ERROR)
+
+    BrokerGroup(1).run(the_index_cannot_be_written)
+    assert said == ["the store of the leader accepts nothing now: no room"]

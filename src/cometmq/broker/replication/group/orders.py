@@ -283,11 +283,11 @@ class GroupOrders:
                 done(None, None)
         if self._running.is_serving and self._running.accepts_puts:
             membership = self._member.log.membership
-            if membership.learners:
-                self._let_vote(membership.learners[0], self._running.now())
             better = self._better_leader(membership.voters)
             if better is not None:
                 self._prefer(better, self._running.now())
+            if membership.learners:
+                self._let_vote(membership.learners[0], self._running.now())
 
     def _let_vote(self, learner: str, now: int) -> None:
         """Let a learner vote if it has caught up and the last change of members is committed."""
@@ -299,8 +299,8 @@ class GroupOrders:
             self._put_change(lambda old: with_vote(old, learner), _ignore)
 
     def _better_leader(self, voters: tuple[str, ...]) -> str | None:
-        """Return the preferred leader or, while the disk of this leader is full, the follower with the most of the log."""
-        if not self._running.has_full_disk:
+        """Return the preferred leader or, while the disk of this leader takes nothing, the follower with the most of the log."""
+        if not self._running.refuses_for_its_disk:
             preferred = self._running.place.preferred
             return preferred if preferred in voters and preferred != self._member.own else None
         able = [

@@ -41,6 +41,7 @@ _log = logging.getLogger(__name__)
 # Parts are read and checked on the loop.
 TIMING = GroupTiming(part_size=256 << 10, window_size=4 << 20)
 _RETRY_SECONDS = 0.1
+_DISK_FLAGS = (RunningFlag.DISK_FULL, RunningFlag.QUEUE_DISK_FULL, RunningFlag.INDEX_ERROR)
 
 Event = Callable[[RaftMember, int], object]
 
@@ -259,8 +260,14 @@ class RunningMember:
         """Begin a change of members; called in an event. No messages are accepted until its record is committed.
 
         Raises:
-            NotAllowed: The log is not committed to its end, or messages are not accepted; or as `RaftMember.change`.
+            NotAllowed: The log is not committed to its end, or messages or the store's bytes are not accepted; or as
+                `RaftMember.change`.
         """
+        # The record would wait for room in the store, and all messages between members behind it.
+        if self._store.refusal is not None:
+            raise NotAllowed(
+                f"the store of the leader accepts nothing now: {self._store.refusal}"
+            )
         if not self.accepts_puts or self.member.log.end != self._positions.committed:
             raise NotAllowed("the leader cannot change its log now; try again")
         self.member.change(membership)
@@ -293,9 +300,9 @@ class RunningMember:
             self.put(_nothing)
 
     @property
-    def has_full_disk(self) -> bool:
-        """Whether the store accepts nothing because its disk is full."""
-        return self._store.flags.has(RunningFlag.DISK_FULL)
+    def refuses_for_its_disk(self) -> bool:
+        """Whether the store accepts nothing because its disk is full, or takes no entries of queues or of the index."""
+        return any(self._store.flags.has(flag) for flag in _DISK_FLAGS)
 
     def put(self, event: Event) -> None:
         """Queue an event, to be handled after those before it; ignored once this member has stopped or failed."""
