@@ -17,6 +17,7 @@ from cometmq import (
     SendStatus,
     StoredMessage,
 )
+from cometmq.broker.parts import LastingParts
 from cometmq.broker.replication.group.elected_group import ElectedGroup
 from cometmq.broker.replication.group.running_member import RunningMember
 from cometmq.broker.server import Broker
@@ -28,7 +29,6 @@ from cometmq.model.settings import Layer
 from cometmq.nameserver.server import NameServer
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.replication.group.member import RaftRole
-from cometmq.store.message_store import MessageStore
 from tests.sim.broker_checks import BrokerChecks
 from tests.sim.machines import Machine, MachineLoop
 from tests.sim.world import Trace
@@ -78,7 +78,7 @@ class BrokerGroup:
         }
         self._names = Machine(_NAMES_IP, self.loop, chance)
         self._client = Machine(_CLIENT_IP, self.loop, chance)
-        self._running: dict[str, tuple[RunningMember, MessageStore]] = {}
+        self._running: dict[str, tuple[ElectedGroup, LastingParts]] = {}
         self._trace = Trace()
         self._is_over = False
         self._sent = 0
@@ -140,7 +140,7 @@ class BrokerGroup:
             return
         replicas: object = broker.role.replicas
         assert isinstance(replicas, ElectedGroup)
-        self._running[member] = replicas.running, broker.role.ground.parts.store
+        self._running[member] = replicas, broker.role.ground.parts
         await asyncio.Event().wait()
 
     def kill(self, member: str) -> None:
@@ -176,11 +176,11 @@ class BrokerGroup:
 
     def running(self, member: str) -> RunningMember | None:
         """Return the running membership of a broker; None if it does not run, or is just being started."""
-        return self._running.get(member, (None, None))[0]
+        return self._running[member][0].running if member in self._running else None
 
-    def store(self, member: str) -> MessageStore:
-        """Return the store of a broker that runs."""
-        return self._running[member][1]
+    def membership(self, member: str) -> tuple[ElectedGroup, LastingParts]:
+        """Return the membership of a broker that runs, and its parts."""
+        return self._running[member]
 
     @property
     def leader(self) -> str | None:
@@ -213,7 +213,8 @@ class BrokerGroup:
         """Check the members again and again."""
         while not self._is_over:
             await asyncio.sleep(_LOOK_SECONDS)
-            for member, (running, store) in self._running.items():
+            for member, (group, parts) in self._running.items():
+                running, store = group.running, parts.store
                 raft = running.member
                 if running.is_over:
                     continue
@@ -270,7 +271,8 @@ class BrokerGroup:
 
     def _leading_term(self) -> int | None:
         """Return the term of the leader that may answer now; None if there is none."""
-        for member, (running, _) in self._running.items():
+        for member, (group, _) in self._running.items():
+            running = group.running
             if running.is_serving and running.member.may_answer(
                 self.machines[member].clock.boot_ms()
             ):

@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
+from cometmq.model.errors import RequestError
 from cometmq.replication.group.member import NotAllowed, RaftMember
 from cometmq.replication.group.messages import Membership
+from cometmq.steps.on_loop import Machines
 from cometmq.store.running_flags import RunningFlag
 from tests.sim.brokers import BrokerGroup, brokers
 
@@ -46,8 +48,8 @@ def test_a_leader_whose_disk_takes_nothing_changes_no_members_and_hands_over():
         await asyncio.sleep(8)
         old = group.leader
         assert old is not None
-        running, flags = group.running(old), group.store(old).flags
-        assert running is not None
+        elected, parts = group.membership(old)
+        running, flags = elected.running, parts.store.flags
         flags.raise_flag(RunningFlag.INDEX_ERROR, "no room")
 
         def change(member: RaftMember, _now: int) -> None:
@@ -63,3 +65,28 @@ def test_a_leader_whose_disk_takes_nothing_changes_no_members_and_hands_over():
 
     BrokerGroup(1).run(the_index_cannot_be_written)
     assert said == ["the store of the leader accepts nothing now: no room"]
+
+
+def test_a_request_is_answered_although_the_leader_fails_before_it_begins():
+    answers: list[object] = []
+
+    async def the_store_fails_during_an_event(group: BrokerGroup) -> None:
+        await asyncio.sleep(8)
+        leader = group.leader
+        assert leader is not None
+        elected, parts = group.membership(leader)
+        voters = elected.running.member.log.membership.voters
+        parts.store.flags.raise_flag(RunningFlag.INDEX_ERROR, "no room")
+        elected.running.put(lambda member, _now: member.change(Membership(voters[:2])))
+        answer = Machines(parts.world, "test").run(elected.orders.remove(leader))
+        await asyncio.sleep(0.05)
+        parts.store.poison("the test's disk failed")
+        answers.extend(
+            await asyncio.wait_for(asyncio.gather(answer, return_exceptions=True), 10)
+        )
+        assert elected.running.is_over
+
+    BrokerGroup(1).run(the_store_fails_during_an_event)
+    (error,) = answers
+    assert isinstance(error, RequestError)
+    assert "may be made or not" in str(error)

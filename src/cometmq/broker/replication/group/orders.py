@@ -11,6 +11,7 @@ Each change of members is a record in the log, which applies when it is appended
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from cometmq.broker.replication.group.running_member import RunningMember
 from cometmq.broker.settings.group_keys import split_peer
@@ -154,12 +155,15 @@ class GroupOrders:
             raise _refused(f"{to} {trouble}; {member.own} still leads")
         _log.info("member %s is asked to lead", to)
         running.pause_puts()
-        if (
-            yield from self._until(
-                lambda: not self._leads(term) or self._has_all(to), _COPY_SECONDS
-            )
-        ):
-            yield from called_back(lambda done: self._put_hand_over(to, term, done))
+        yield from self._until(
+            lambda: not self._leads(term) or self._has_all(to), _COPY_SECONDS
+        )
+        if self._leads(term) and self._has_all(to):
+            # A member that fails drops its events.
+            with suppress(TimeoutError):
+                yield from called_back(
+                    lambda done: self._put_hand_over(to, term, done), _COPY_SECONDS
+                )
         if self._leads(term):
             member.stay()
             running.accept_puts(term)
@@ -189,7 +193,8 @@ class GroupOrders:
 
     def _put_hand_over(self, to: str, term: int, done: Done) -> None:
         def hand_over(member: RaftMember, now: int) -> None:
-            if self._leads(term) and self._has_all(to):
+            is_asked = not self._running.accepts_puts  # The time is not over yet.
+            if is_asked and self._leads(term) and self._has_all(to):
                 member.hand_over(to, now)
             done(None, None)
 
@@ -231,13 +236,16 @@ class GroupOrders:
 
     def _change(self, make: Callable[[Membership], Membership]) -> Steps[None]:
         """Change the members, and wait until the change is committed."""
-        term = self._member.term
-        yield from called_back(lambda done: self._put_change(make, done))
-        start = self._member.log.memberships.start_of_last()
-        yield from self._until(
-            lambda: self._member.log.commit > start or not self._leads(term), _COMMIT_SECONDS
-        )
-        if self._member.log.commit <= start:
+        term, log, is_committed = self._member.term, self._member.log, False
+        # A member that fails drops its events.
+        with suppress(TimeoutError):
+            yield from called_back(lambda done: self._put_change(make, done), _COMMIT_SECONDS)
+            start = log.memberships.start_of_last()
+            yield from self._until(
+                lambda: log.commit > start or not self._leads(term), _COMMIT_SECONDS
+            )
+            is_committed = log.commit > start
+        if not is_committed:
             raise RequestError(
                 ResponseCode.SERVICE_NOT_AVAILABLE,
                 "no majority of the members got the change in time, so it may be made or not; cometmq cluster replicas "
