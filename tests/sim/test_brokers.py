@@ -90,3 +90,26 @@ def test_a_request_is_answered_although_the_leader_fails_before_it_begins():
     (error,) = answers
     assert isinstance(error, RequestError)
     assert "may be made or not" in str(error)
+
+
+def test_messages_are_refused_during_a_change_of_members_whoever_wants_to_accept_them():
+    """A message would have taken the place of the record, as the role accepts them again after an error."""
+    accepted: list[bool] = []
+
+    async def the_role_begins_again(group: BrokerGroup) -> None:
+        await asyncio.sleep(8)
+        leader = group.leader
+        assert leader is not None
+        running = group.membership(leader)[0].running
+
+        def change(member: RaftMember, _now: int) -> None:
+            running.change_members(Membership(member.log.membership.voters[:2]))
+            running.accept_puts(member.term)
+            accepted.append(running.accepts_puts)
+
+        running.put(change)
+        await asyncio.sleep(2)
+        accepted.append(running.accepts_puts)
+
+    BrokerGroup(1).run(the_role_begins_again)
+    assert accepted == [False, True]

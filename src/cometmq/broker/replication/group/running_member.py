@@ -226,7 +226,7 @@ class RunningMember:
         return self.is_serving and self.member.term == term
 
     def accept_puts(self, term: int) -> None:
-        """Let the store accept messages, if this member still leads the term.
+        """Let the store accept messages, if this member still leads the term; during a change of members, once it is complete.
 
         Raises:
             NotAllowed: It does not.
@@ -234,6 +234,8 @@ class RunningMember:
         """
         if not self.serves_in(term):
             raise NotAllowed(f"{self.place.own} does not lead the term {term} any more")
+        if self._change_end is not None:
+            return
         self._side.end_copying()
         self.accepts_puts = True
 
@@ -271,6 +273,7 @@ class RunningMember:
         if not self.accepts_puts or self.member.log.end != self._positions.committed:
             raise NotAllowed("the leader cannot change its log now; try again")
         self.member.change(membership)
+        self._change_end = self.member.log.end + 1  # Until the record is written.
         self.pause_puts()
 
     # --- events
