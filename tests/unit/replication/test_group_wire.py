@@ -134,6 +134,12 @@ def with_places(places: object) -> dict[str, object]:
         (PART, with_places([["n" * 65, 1, "h:1"]]), "the id of a member has 1 to 64"),
         (PART, with_places([["n0", 1, 7]]), "must have ids and addresses"),
         (PART, with_places([["n0", "1", "h:1"]]), "must be a number"),
+        (PART, with_places([["n0", 1, "h:1"], ["n0", 2, "h:2"]]), "different ids"),
+        (
+            PART,
+            with_places([[f"n{each}", each, "h:1"] for each in range(10)]),
+            "at most 9 members",
+        ),
         (PART, with_places([["n0", 1, "h:0"]]), "an address must be host:port"),
         (PART, {"commit": -1}, "must not be negative"),
         (MESSAGES[0], {"term": "x"}, "must be a number"),

@@ -6,9 +6,9 @@ from cometmq.broker.settings.replica_keys import ReplicaKeys
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
 from cometmq.model.settings import setting
-from cometmq.replication.group.messages import split_place
+from cometmq.replication.group.messages import VOTERS_MAX, split_place
 
-_VOTERS_MIN, _VOTERS_MAX = 3, 9
+_VOTERS_MIN = 3
 _EXAMPLE = "dLegerPeers=n0-10.0.0.1:40911;n1-10.0.0.2:40911;n2-10.0.0.3:40911"
 
 
@@ -80,7 +80,7 @@ class GroupKeys(ReplicaKeys):
         if not self.is_elected:
             return
         members = self.peer_addresses()
-        if not _VOTERS_MIN <= len(members) <= _VOTERS_MAX:
+        if not _VOTERS_MIN <= len(members) <= VOTERS_MAX:
             raise self._wrong_peers(
                 f"it has {len(members)} members, of which a majority must answer; write three, for example {_EXAMPLE}"
             )

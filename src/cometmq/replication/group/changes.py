@@ -5,9 +5,9 @@ from dataclasses import replace
 from itertools import count
 
 from cometmq.replication.group.member import NotAllowed
-from cometmq.replication.group.messages import MemberPlace, Membership
+from cometmq.replication.group.messages import VOTERS_MAX, MemberPlace, Membership
 
-VOTERS_MIN, VOTERS_MAX = 2, 9
+VOTERS_MIN = 2
 
 
 def with_places(membership: Membership, places: Sequence[MemberPlace]) -> Membership:

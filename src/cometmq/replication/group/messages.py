@@ -6,6 +6,7 @@ from typing import NamedTuple
 from cometmq.model.address import split_address
 from cometmq.replication.group.history import Row
 
+VOTERS_MAX = 9
 MEMBER_ID_SIZE_MAX = 64
 
 

@@ -25,6 +25,7 @@ from cometmq.model.errors import CodecError
 from cometmq.model.text import as_given
 from cometmq.replication.group.history import Row
 from cometmq.replication.group.messages import (
+    VOTERS_MAX,
     Append,
     AppendAnswer,
     MemberPlace,
@@ -172,7 +173,11 @@ def read_memberships(of: JsonObject, key: str) -> tuple[Row[Membership], ...]:
 
 
 def read_places(of: JsonObject, key: str) -> tuple[MemberPlace, ...]:
-    """Return the places in a field, an array of [id, broker id, "host:port"]; none without it, CodecError if malformed."""
+    """Return the places in a field, an array of [id, broker id, "host:port"]; none without it.
+
+    Raises:
+        CodecError: It is malformed, has an id twice, or more than nine members.
+    """
     found = []
     for each in _pairs(of, key, len(MemberPlace._fields)):
         member, broker_id, address = each
@@ -183,6 +188,8 @@ def read_places(of: JsonObject, key: str) -> tuple[MemberPlace, ...]:
         except ValueError as error:
             raise CodecError(f"{key} has {as_given(each, 80)}: {error}") from None
         found.append(MemberPlace(member, _number(broker_id), address))
+    if len(found) > VOTERS_MAX or len({each.member for each in found}) < len(found):
+        raise CodecError(f"{key} must have at most {VOTERS_MAX} members, with different ids")
     return tuple(found)
 
 

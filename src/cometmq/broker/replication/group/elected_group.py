@@ -115,11 +115,11 @@ class ElectedGroup:
         return self.running.member.log.membership.places or self._given
 
     def _addresses(self) -> dict[str, PeerAddress]:
-        """Return the addresses of all known members by id."""
-        of_log = {
-            each.member: PeerAddress(*split_address(each.address)) for each in self.places
-        }
-        return {**self._learned, **of_log}
+        """Return the addresses of all known members by id; those in the log come first, as not all names may be resolved."""
+        known = {each.member: PeerAddress(*split_address(each.address)) for each in self.places}
+        for member, address in self._learned.items():
+            known.setdefault(member, address)
+        return known
 
     def _follow_members(self) -> None:
         """Connect to the members in the log and accept their connections; forget members that left, but not the leader.
@@ -143,8 +143,8 @@ class ElectedGroup:
         """Note the addresses that another member knows; this member's log may not have them yet."""
         found = {each.member: PeerAddress(*split_address(each.address)) for each in places}
         if not found.items() <= self._learned.items():
-            kept = self._learned if len(self._learned) < _LEARNED_MAX else {}
-            self._learned = {**kept, **found}
+            together = {**self._learned, **found}
+            self._learned = together if len(together) <= _LEARNED_MAX else found
             self._connect()
 
     def _connect(self) -> None:
