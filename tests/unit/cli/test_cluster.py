@@ -121,7 +121,9 @@ def test_a_master_whose_sends_wait_in_vain_is_alone():
     assert not line.is_well
 
 
-def of_group(own: str, role: str, *, leader: str = "n0", away: str = "") -> HaGroup:
+def of_group(
+    own: str, role: str, *, leader: str = "n0", away: str = "", learner: str = ""
+) -> HaGroup:
     """A group of three as one of its members sees it."""
     members = tuple(
         HaGroupMember(
@@ -130,6 +132,7 @@ def of_group(own: str, role: str, *, leader: str = "n0", away: str = "") -> HaGr
             broker_id=number + 1,
             is_connected=f"n{number}" not in away,
             error="refused" if f"n{number}" in away else None,
+            votes=f"n{number}" != learner,
         )
         for number in range(3)
     )
@@ -177,10 +180,28 @@ def test_members_of_an_elected_group_have_their_columns() -> None:
             [
                 (
                     "n0", "stopped",
-                    "its group has no leader and accepts no messages: it is connected to 0 of 2 other members, and needs 1",
+                    "its group has no leader and accepts no messages: it is connected to 0 of 2 other members that vote, and needs 1",
                 ),
                 ("n1", "away", "refused"),
                 ("n2", "away", "refused"),
+            ],
+        ),
+        (
+            [member(1, follower("n0", is_active=False, leader="", away="n1", learner="n2"))],
+            [
+                (
+                    "n0", "stopped",
+                    "its group has no leader and accepts no messages: it is connected to 0 of 1 other members that vote, and needs 1",
+                ),
+                ("n1", "away", "refused"),
+                ("n2", "copying", None),
+            ],
+        ),
+        (
+            [member(0, leading()), member(2, follower("n1")), member(3, follower("n2")), member(4, follower("n3", is_active=False))],
+            [
+                ("n0", "master", None), ("n1", "copying", None), ("n2", "copying", None),
+                ("n3", "stopped", "it is no member of its group"),
             ],
         ),
         (
@@ -196,7 +217,7 @@ def test_members_of_an_elected_group_have_their_columns() -> None:
             [("n0", "master", None), ("n1", "stopped", None), ("n2", "copying", None)],
         ),
     ],
-    ids=["dead", "unlisted", "silent", "no majority", "cut off", "failed"],
+    ids=["dead", "unlisted", "silent", "no majority", "learner", "removed", "cut off", "failed"],
 )  # fmt: skip
 def test_who_is_missing_in_an_elected_group(members, lines) -> None:
     found = judged(*members)

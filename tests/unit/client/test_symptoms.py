@@ -234,7 +234,7 @@ def test_a_group_without_a_leader_is_no_group_whose_master_could_be_promoted() -
     )
     found = [(each.check, each.subject, each.text) for each in symptoms_of(facts)]
     assert found == [
-        ("replica", "a:1", "it does not replicate: its group has no leader and accepts no messages: it is connected to 0 of 2 other members, and needs 1"),
+        ("replica", "a:1", "it does not replicate: its group has no leader and accepts no messages: it is connected to 0 of 2 other members that vote, and needs 1"),
         ("replica", "a:2", "member n1 of its group is away: refused"),
         ("replica", "a:3", "member n2 of its group is away: refused"),
     ]  # fmt: skip

@@ -295,7 +295,7 @@ LEADER = replace(
         name="g", own="n0", role="leader", term=7, leader="n0", confirmed=800, lease_ms=900, elections=2,
         members=(
             HaGroupMember(member_id="n0", address="10.0.0.1:40911", broker_id=1, is_connected=True, acked=900, gap=0),
-            HaGroupMember(member_id="n1", address="10.0.0.2:40911", broker_id=2, is_connected=False, error="gone"),
+            HaGroupMember(member_id="n1", address="10.0.0.2:40911", broker_id=2, is_connected=False, error="gone", votes=False),
         ),
     ),
 )  # fmt: skip

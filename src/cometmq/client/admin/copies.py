@@ -119,7 +119,8 @@ def _unlisted(
 ) -> Iterator[ReplicaCopy]:
     """Yield the members of a group that elects its leader that no nameserver lists, as the group's best report has them."""
     ids = {each.elected.member_id for each in listed if each.elected is not None}
-    connected = sum(each.is_connected for each in group.members)
+    voters = _voters(group)
+    connected = sum(each.is_connected for each in voters)
     for each in group.members:
         if each.member_id in ids:
             continue
@@ -130,13 +131,17 @@ def _unlisted(
         else:
             yield ReplicaCopy(
                 member, "away", fault=each.error, elected=elected,
-                advice=f"start it, or replace it if its disk is lost ({_GROUP_PAGE}): {connected} of {len(group.members)} "
-                f"members are connected, and the group needs {_majority(group)}",
+                advice=f"start it, or replace it if its disk is lost ({_GROUP_PAGE}): {connected} of {len(voters)} "
+                f"members that vote are connected, and the group needs {_majority(group)}",
             )  # fmt: skip
 
 
+def _voters(group: HaGroup) -> list[HaGroupMember]:
+    return [each for each in group.members if each.votes]
+
+
 def _majority(group: HaGroup) -> int:
-    return len(group.members) // 2 + 1
+    return len(_voters(group)) // 2 + 1
 
 
 def _judge(
@@ -196,14 +201,21 @@ def _judge_elected(
     copy = copy._replace(elected=elected)
     if own.role == "stopped":
         return copy._replace(advice="look at its log and its disk, then restart it")
+    leader = by_id.get(group.leader)
+    if status.master is not None and leader is not None and own.own not in by_id:
+        return copy._replace(
+            fault="it is no member of its group",
+            advice=f"stop it if it was removed, or add it by cometmq cluster member add ({_GROUP_PAGE})",
+        )
     if status.master is None or status.master.is_active:
         return copy
-    leader = by_id.get(group.leader)
     if leader is None:
-        connected = sum(each.is_connected for each in own.members)
+        voters = _voters(own)
+        others = [each.is_connected for each in voters if each.member_id != own.own]
+        needed = _majority(own) - (len(voters) - len(others))
         return copy._replace(
             fault="its group has no leader and accepts no messages: it is connected to "
-            f"{connected - 1} of {len(own.members) - 1} other members, and needs {_majority(own) - 1}",
+            f"{sum(others)} of {len(others)} other members that vote, and needs {needed}",
             advice=f"start the others; they must reach each other at the addresses in dLegerPeers ({_GROUP_PAGE})",
         )
     if own.own == group.leader:

@@ -83,6 +83,7 @@ class HaGroupMember:
             the leader, or has no answer of it since it leads.
         gap: Bytes of the leader's log that it has not acknowledged; None like `acked`.
         error: Why it is not connected; None while it is.
+        votes: Whether it counts for a majority; a new member only copies the log until it has caught up.
     """
 
     member_id: str
@@ -92,6 +93,7 @@ class HaGroupMember:
     acked: int | None = None
     gap: int | None = None
     error: str | None = None
+    votes: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +183,7 @@ _GROUP_MEMBER = JsonMembers(
     JsonMember("error", "error", JsonObject.maybe_text),
     JsonMember("id", "member_id", JsonObject.text),
     JsonMember("slaveAckOffset", "acked", JsonObject.maybe_int64),
+    JsonMember("votes", "votes", JsonObject.flag, default=True),
 )
 _GROUP = JsonMembers(
     HaGroup,

@@ -244,15 +244,16 @@ class ElectedGroup:
         """Return the replication state of this member: as a master while it serves as leader, otherwise as a slave."""
         end, running = self._store.max_offset, self.running
         if running.is_serving:
-            copies = tuple(
-                self._copy_of(each, self._links[each.member])
+            membership = running.member.log.membership
+            copies = {
+                each.member: self._copy_of(each, self._links[each.member])
                 for each in self.places
                 if each.member in self._links and self._links[each.member].is_open
-            )
-            majority = running.member.log.membership.majority
+            }
+            in_sync = {running.place.own, *(each for each in copies if copies[each].is_in_sync)}
             return ReplicationState(
-                is_master=True, max_offset=end, copies=copies,
-                in_sync=1 + sum(each.is_in_sync for each in copies), needed=majority,
+                is_master=True, max_offset=end, copies=tuple(copies.values()),
+                in_sync=len(in_sync.intersection(membership.voters)), needed=membership.majority,
                 refused=self._port.door.refused, group=self._status(),
             )  # fmt: skip
         address = self.leader_address
@@ -286,6 +287,7 @@ class ElectedGroup:
             is_connected=is_own or (link is not None and link.is_open), acked=acked,
             gap=None if acked is None else member.log.end - acked,
             error=None if is_own else self._error_of(place.member),
+            votes=place.member in member.log.membership.voters,
         )  # fmt: skip
 
     def _copy_of(self, place: MemberPlace, link: PeerLink) -> CopyState:
