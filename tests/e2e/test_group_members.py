@@ -296,7 +296,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "a port of 0": (("add", "n3-127.0.0.1:0"), "with a port from 1 to 65535"),
     "an id with a separator": (
         ("add", "n;3-127.0.0.1:1"),
-        "each member needs an id of its own",
+        "ids and hosts have printable ASCII characters",
     ),
     "an unknown member": (
         ("remove", "n9", "--yes"),

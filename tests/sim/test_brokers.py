@@ -113,3 +113,21 @@ def test_messages_are_refused_during_a_change_of_members_whoever_wants_to_accept
 
     BrokerGroup(1).run(the_role_begins_again)
     assert accepted == [False, True]
+
+
+def test_a_leader_that_was_removed_is_called_no_more_once_another_one_leads():
+    errors: list[str | None] = []
+
+    async def the_leader_is_removed(group: BrokerGroup) -> None:
+        await asyncio.sleep(8)
+        old = group.leader
+        assert old is not None
+        elected, parts = group.membership(old)
+        await Machines(parts.world, "test").run(elected.orders.remove(old))
+        await asyncio.sleep(10)
+        assert group.leader not in (None, old)
+        others = group.machines.keys() - {old}
+        errors.extend(group.membership(each)[0].error_of(old) for each in others)
+
+    BrokerGroup(1).run(the_leader_is_removed)
+    assert errors == ["its address is unknown"] * 2

@@ -76,6 +76,7 @@ class ElectedGroup:
         )
         # Addresses of members that are in the lists of others, but not in this member's log yet.
         self._learned: dict[str, PeerAddress] = {}
+        self._removed_leader = ""  # Its id, while its answers may still be needed.
         self.running = self._open(parts, tuple(peers), on_written)
         place = self.running.place
         self._allowed = AllowedAddresses(
@@ -103,8 +104,9 @@ class ElectedGroup:
         self._closing = Tasks("links")
         self._is_closed = False
         self.orders = GroupOrders(
-            self.running, parts.world, places=lambda: self.places, error_of=self._error_of
+            self.running, parts.world, places=lambda: self.places, error_of=self.error_of
         )
+        self.running.on_event = self._look
         self._bind(parts.listen_host, peers[place.own])
 
     # --- the other members
@@ -125,7 +127,8 @@ class ElectedGroup:
         """Connect to the members in the log and accept their connections; forget members that left, but not the leader.
 
         A leader that is removed needs the other members' answers until its removal is committed. And a member that was
-        down may read that its present leader was removed, before it reads that this leader was added again.
+        down may read that its present leader was removed, before it reads that this leader was added again. It is forgotten
+        once the leader is a member (`_look`).
         """
         members, leader = (
             frozenset(each.member for each in self.places),
@@ -135,9 +138,20 @@ class ElectedGroup:
             self._learned.pop(gone, None)
         if leader in self._links and leader not in members:
             self._learned[leader] = self._links[leader].place
+            self._removed_leader = leader
         self._members = members
         self._connect()
         self.running.on_change()
+
+    def _look(self) -> None:
+        """Continue after an event; forget a removed leader once its removal is committed and a member leads."""
+        self.orders.look()
+        if self._removed_leader:
+            member = self.running.member
+            if member.is_settled and member.leader in self._members:
+                self._learned.pop(self._removed_leader, None)
+                self._removed_leader = ""
+                self._connect()
 
     def _learn(self, places: tuple[MemberPlace, ...]) -> None:
         """Note the addresses that another member knows; this member's log may not have them yet."""
@@ -167,7 +181,8 @@ class ElectedGroup:
             self._links[member], self._senders[member] = link, link.send
             link.start()
 
-    def _error_of(self, member: str) -> str | None:
+    def error_of(self, member: str) -> str | None:
+        """Return why another member is not connected; None if it is."""
         link = self._links.get(member)
         return "its address is unknown" if link is None else link.error
 
@@ -286,7 +301,7 @@ class ElectedGroup:
             member_id=place.member, address=place.address, broker_id=place.broker_id,
             is_connected=is_own or (link is not None and link.is_open), acked=acked,
             gap=None if acked is None else member.log.end - acked,
-            error=None if is_own else self._error_of(place.member),
+            error=None if is_own else self.error_of(place.member),
             votes=place.member in member.log.membership.voters,
         )  # fmt: skip
 

@@ -67,7 +67,6 @@ class GroupOrders:
         self._is_busy = False
         self._awaited: tuple[Callable[[], bool], Done] | None = None
         self._let_vote_at = self._preferred_at = 0  # Time of the last attempt, ms.
-        running.on_event = self._look
 
     # --- requests
 
@@ -275,7 +274,7 @@ class GroupOrders:
 
         def begin(done: Done) -> None:
             self._awaited = is_met, done
-            self._look()
+            self.look()
 
         try:
             yield from called_back(begin, seconds)
@@ -283,7 +282,8 @@ class GroupOrders:
             self._awaited = None
         return is_met()
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Go on with the requests that wait, let a learner vote, and hand over to a better leader; called after each event."""
         if self._awaited is not None:
             is_met, done = self._awaited
             if self._running.has_ended or is_met():
