@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
-from cometmq.model.errors import RequestError
+from cometmq.model.errors import RequestError, StoreReadOnly
 from cometmq.replication.group.member import NotAllowed, RaftMember
 from cometmq.replication.group.messages import Membership
 from cometmq.steps.on_loop import Machines
 from cometmq.store.running_flags import RunningFlag
 from tests.sim.brokers import BrokerGroup, brokers
+from tests.support.store_puts import make_put
 
 
 @pytest.mark.parametrize("seed", range(1, 11))
@@ -100,12 +101,15 @@ def test_messages_are_refused_during_a_change_of_members_whoever_wants_to_accept
         await asyncio.sleep(8)
         leader = group.leader
         assert leader is not None
-        running = group.membership(leader)[0].running
+        elected, parts = group.membership(leader)
+        running = elected.running
 
         def change(member: RaftMember, _now: int) -> None:
             running.change_members(Membership(member.log.membership.voters[:2]))
             running.accept_puts(member.term)
             accepted.append(running.accepts_puts)
+            with pytest.raises(StoreReadOnly, match="the group are being changed; send"):
+                parts.store.put_many([make_put(parts.store, "orders", 0, b"")])
 
         running.put(change)
         await asyncio.sleep(2)

@@ -53,7 +53,7 @@ class Appender:
     Attributes:
         store_host: Address of this broker in records, 8 or 20 bytes.
         store_ms: Store timestamp of the last batch, even if its write failed, ms.
-        is_copy: Whether the log is a copy of a master's, so that puts are refused.
+        refusal: Why puts are refused, while the log is a copy of a master's; None while they are accepted.
     """
 
     def __init__(self, log: CommitLog, settings: StoreSettings, clock: Clock) -> None:
@@ -63,7 +63,7 @@ class Appender:
         self._delay_levels_ms = settings.delay_levels_ms
         self._record_size_max = log.chain.file_size - BLANK_TAIL_SIZE
         self.store_ms = 0
-        self.is_copy = False
+        self.refusal: str | None = None
         self.set_store_host(NO_HOST)
 
     def set_store_host(self, host: bytes) -> None:

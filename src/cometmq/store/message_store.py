@@ -305,8 +305,8 @@ class MessageStore:
     def _put(self, append: Callable[..., Batch], given: Sequence[Put] | Columns) -> Batch:
         if self.flags.refusal is not None:
             raise self._acceptance.refusal()
-        if self._appender.is_copy:
-            raise StoreReadOnly("this broker is a slave; send to its master")
+        if self._appender.refusal is not None:
+            raise StoreReadOnly(self._appender.refusal)
         if self.positions.dispatched < self._dispatcher.raw_end:
             raise StoreBusy("replicated records are not confirmed yet; try again")
         try:

@@ -68,14 +68,14 @@ class ReplicaSide:
         """Store the master's flushed offset in the next checkpoint, for a Java broker."""
         self._checkpoints.master_flushed = offset
 
-    def begin_copying(self) -> None:
-        """Make the log a copy of a master's: it only grows by `append_raw`, and puts are refused."""
-        self._appender.is_copy = True
+    def begin_copying(self, reason: str = "this broker is a slave; send to its master") -> None:
+        """Make the log a copy of a master's: it only grows by `append_raw`, and puts are refused for the reason."""
+        self._appender.refusal = reason
 
     def end_copying(self) -> None:
         """Let the log accept puts again, without an unfinished blank end; after an OSError, it remains a copy."""
         self._log.clear_behind()
-        self._appender.is_copy = False
+        self._appender.refusal = None
 
     def begin_as_elected(self) -> None:
         """Confirm and show from now on only what `replicated` reports, as a majority of a group has it; the log is a copy."""

@@ -246,7 +246,9 @@ class RunningMember:
 
     def pause_puts(self) -> None:
         """Let the store refuse messages until `accept_puts`, or until it leads the next time."""
-        self._side.begin_copying()
+        self._side.begin_copying(
+            "the members or the leader of the group are being changed; send the message again"
+        )
         self.accepts_puts = False
 
     def _stop_leading(self) -> None:
