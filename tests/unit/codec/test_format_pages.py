@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cometmq.broker.replication.group.member_files import MemberFiles
 from cometmq.codec import index_file, message_id, other_queues, record
 from cometmq.codec.batch import BATCH_HEAD, decode_batch
 from cometmq.codec.bodies.conflicts import SUBSCRIPTION, decode_conflicts, encode_conflicts
@@ -21,6 +22,7 @@ from cometmq.codec.record import blank_tail
 from cometmq.codec.record_check import check_record
 from cometmq.model.queue import MessageQueue
 from cometmq.store.checkpoint import PROGRESS_SIZE, Progress, decode_progress, encode_progress
+from cometmq.store.real_disk import RealDisk
 from tests.support.unique_ids import UNIQUE_TAIL
 
 FORMAT = Path(__file__).parents[3] / "docs" / "format"
@@ -205,3 +207,18 @@ def test_the_end_of_a_log_file_is_as_the_page_says():
     assert sum(sizes) == len(blank_tail(100)) == 8
     assert blank_tail(100)[4:].hex() == "cbd43194"
     assert "0xCBD43194" in section
+
+
+def test_the_state_of_a_member_of_a_group_is_read_and_written_as_the_page_has_it(tmp_path):
+    (written,) = re.findall(
+        r'^(\{"crc".*?)\n```', page_text("store-directory"), re.DOTALL | re.MULTILINE
+    )
+    file = tmp_path / "config/brokerGroup.json"
+    file.parent.mkdir()
+    file.write_text(written.replace("\n", "") + "\n")
+    files = MemberFiles(str(tmp_path), RealDisk())
+    state = files.load(group="broker-g", own="n0")
+    assert state is not None
+    before = file.read_bytes()
+    files.save(state)
+    assert file.read_bytes() == before

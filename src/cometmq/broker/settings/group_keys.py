@@ -36,7 +36,7 @@ class GroupKeys(ReplicaKeys):
         peers: all members with the addresses from which they serve each other, `ID-HOST:PORT;ID-HOST:PORT`; three or five;
             once `cometmq cluster member` has changed them, the list in the log applies.
         self_id: the id of this member in `dLegerPeers`.
-        preferred_leader: the member that is to lead whenever it has the whole log.
+        preferred_leader: the member that is to lead whenever it has the whole log; the same on all members.
     """
 
     is_elected: bool = setting(default=False, key="enableDLegerCommitLog")

@@ -128,7 +128,8 @@ def _compare_members(
         return
     if set(membership.everyone) != set(place.voters):
         _log.warning(
-            "dLegerPeers has the members %s, but since it was written they were changed to %s, which applies; correct the file",
+            "dLegerPeers has the members %s, but since it was written they were changed to %s, which applies; correct the file, "
+            "unless two are left",
             given,
             known,
         )
