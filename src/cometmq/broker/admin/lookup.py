@@ -71,11 +71,11 @@ class MessageLookup:
             RequestError: SYSTEM_ERROR: There is none, `may` does not permit it, or it is not dispatched yet and could
                 be lost by a power failure.
         """
-        record = yield from named_record(self._store, request.offset)
+        named = yield from named_record(self._store, request.offset)
         # Without the right to see it, a client must not learn that it exists.
-        if record is None or not may(topic_of(decode_record(record))):
+        if named is None or not may(topic_of(named[1])):
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
                 f"can not find message by the offset, {request.offset}",
             )
-        return record
+        return named[0]

@@ -80,14 +80,18 @@ def dispatched_record(store: MessageStore, physical_offset: int) -> Steps[bytes 
     )
 
 
-def named_record(store: MessageStore, physical_offset: int) -> Steps[bytes | None]:
-    """Return the bytes of a record that a client names by its position, like `dispatched_record`.
+def named_record(
+    store: MessageStore, physical_offset: int
+) -> Steps[tuple[bytes, Record] | None]:
+    """Return a record that a client names by its position, like `dispatched_record`: its bytes, and decoded.
 
     None also for a record of a group's tables, which may have passwords.
     """
     found = yield from dispatched_record(store, physical_offset)
-    is_secret = found is not None and decode_record(found).topic == TABLES_TOPIC
-    return None if is_secret else found
+    if found is None:
+        return None
+    record = decode_record(found)
+    return None if record.topic == TABLES_TOPIC else (found, record)
 
 
 def is_of_deleted_topic(record: Record, properties: Mapping[str, str], topics: Topics) -> bool:

@@ -13,7 +13,7 @@ from cometmq.broker.tables.members import Client, membership, who_may
 from cometmq.codec.bodies.queue_offsets import decode_client_offsets
 from cometmq.codec.headers.console import ClientStatusRequest, DirectRequest, RunningRequest
 from cometmq.codec.message_id import decode_message_id
-from cometmq.codec.record import decode_record
+from cometmq.codec.record import Record
 from cometmq.codec.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import (
@@ -67,27 +67,27 @@ class ClientRelay:
         group = self._parts.groups.peek(request.consumer_group)
         if group is not None:
             fields["groupSysFlag"] = str(group.sys_flag)
-        record = yield from self._record(request.msg_id or "")
+        content, record = yield from self._record(request.msg_id or "")
         # The topic is that of the record, whatever the request names. A dead letter was a message of the group itself.
-        name = decode_record(record).topic
+        name = record.topic
         is_dead_letter = name == dead_letter_topic(request.consumer_group)
         wanted = () if is_dead_letter else (topic_access(name, frozenset({Action.SUB})),)
         if not who_may([client], *wanted, membership(request.consumer_group)):
             raise _not_online(request.consumer_group, client.client_id)
         code = RequestCode.CONSUME_MESSAGE_DIRECTLY
-        return (yield from _pass_on(client, code, fields, record))
+        return (yield from _pass_on(client, code, fields, content))
 
-    def _record(self, message_id: str) -> Steps[bytes]:
+    def _record(self, message_id: str) -> Steps[tuple[bytes, Record]]:
         try:
             _, physical_offset = decode_message_id(message_id)
         except CodecError as error:
             raise invalid_parameter(str(error)) from None
-        record = yield from named_record(self._parts.store, physical_offset)
-        if record is None:
+        named = yield from named_record(self._parts.store, physical_offset)
+        if named is None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"this broker has no message {message_id}"
             )
-        return record
+        return named
 
     def _client(self, group: str, client_id: str) -> Client:
         client = self._parts.members.consumer(group, client_id)

@@ -21,7 +21,7 @@ from cometmq.broker.parts import Parts
 from cometmq.broker.tables.saving import saved
 from cometmq.codec.headers.send import SendBackRequest
 from cometmq.codec.message_id import encode_message_id
-from cometmq.codec.record import Record, decode_record
+from cometmq.codec.record import Record
 from cometmq.model import properties as keys_of
 from cometmq.model.codes import VERSION_OWN_RETRIES, ResponseCode
 from cometmq.model.errors import RequestError
@@ -102,12 +102,12 @@ class Retries:
         if group.retry_queues <= 0:
             # Differs: RocketMQ answers success and drops the message.
             tries_max = 0
-        content = yield from named_record(self._parts.store, request.offset)
-        record = None if content is None else decode_record(content)
-        if record is None or not may(topic_of(record)):
+        named = yield from named_record(self._parts.store, request.offset)
+        if named is None or not may(topic_of(named[1])):
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {request.offset}"
             )
+        _, record = named
         properties = record.properties()
         returned = ReturnedMessage(group.name)
         if is_of_deleted_topic(record, properties, self._parts.topics):
