@@ -63,7 +63,7 @@ class PreparedEnd:
 
     @property
     def is_stored(self) -> bool:
-        """Whether there is something to write (`Prepared`)."""
+        """True if an end is to be written (`Prepared`)."""
         return self.transaction is not None
 
 

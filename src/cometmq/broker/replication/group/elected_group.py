@@ -68,8 +68,7 @@ class ElectedGroup:
             OSError: The disk failed.
         """
         peers = parts.settings.peer_addresses()
-        self._store = parts.store
-        self._clock = parts.clock
+        self._store, self._clock = parts.store, parts.clock
         self._given = tuple(
             MemberPlace(member, number, join_address(*address))
             for number, (member, address) in enumerate(peers.items(), 1)
@@ -86,12 +85,9 @@ class ElectedGroup:
         )
         self._allowed.refusal = _STRANGER
         self._own = own = OwnGreeting(
-            place.group,
-            place.own,
-            self.running.member.hard.run,
-            parts.address,
+            place.group, place.own, self.running.member.hard.run, parts.address,
             link_terms(parts.settings).secret,
-        )
+        )  # fmt: skip
         self._port = PeerPort(
             own, clock=parts.clock, admission=self._allowed,
             tls=parts.settings.server_tls(), on_message=self._received,
