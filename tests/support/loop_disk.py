@@ -95,13 +95,15 @@ def full(root: Path, *, left: float = 0.0) -> Iterator[None]:
     filler = root / "filler"
     with filler.open("wb") as file:
         space = os.statvfs(root)
-        size = (space.f_bavail - int(left * space.f_blocks)) * space.f_frsize
+        wanted = size = (space.f_bavail - int(left * space.f_blocks)) * space.f_frsize
         while size >= 4_096:
             try:
                 os.posix_fallocate(file.fileno(), file.tell(), size)
             except OSError:
                 size //= 2
             else:
+                wanted -= size
+                size = min(size, wanted)
                 file.seek(0, os.SEEK_END)
     try:
         yield
