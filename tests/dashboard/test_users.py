@@ -98,6 +98,8 @@ def test_a_user_is_allowed_denied_and_neither(chief, users_nameserver):
     unsure = chief.post("/user/policy/delete", name="alice", resource="Topic:of-alice")
     assert unsure.status_code == 400
     assert "tick the box to confirm" in text_of(unsure)
+    assert '<option value="Topic:of-alice" selected>' in unsure.text
+    assert '<select name="resource" required><option value=""></option>' in unsure.text
     said = chief.post("/user/policy/delete", name="alice", resource="Topic:of-alice", sure="1")
     assert "is removed from the policy of user alice" in text_of(said)
     assert refusal_of(users_nameserver, "alice") == ""
