@@ -58,6 +58,10 @@ class ElectedGroup:
         orders: The requests of operators to it.
     """
 
+    _removed_leader = (
+        ""  # Id of a leader that was removed, while its answers may still be needed.
+    )
+
     def __init__(self, parts: LastingParts, *, on_written: Callable[[], None]) -> None:
         """Open the files of the member, and bind its port; `on_written` is called to flush appended records.
 
@@ -75,7 +79,6 @@ class ElectedGroup:
         )
         # Addresses of members that are in the lists of others, but not in this member's log yet.
         self._learned: dict[str, PeerAddress] = {}
-        self._removed_leader = ""  # Its id, while its answers may still be needed.
         self.running = self._open(parts, tuple(peers), on_written)
         place = self.running.place
         self._allowed = AllowedAddresses(
@@ -102,7 +105,6 @@ class ElectedGroup:
         self.orders = GroupOrders(
             self.running, parts.world, places=lambda: self.places, error_of=self.error_of
         )
-        self.running.on_event = self._look
         self._bind(parts.listen_host, peers[place.own])
 
     # --- the other members
@@ -210,6 +212,7 @@ class ElectedGroup:
         """Accept the other members' connections, connect to them, and take part in the protocol."""
         self._port.door.serve()
         self.running.on_members = self._follow_members
+        self.running.on_event = self._look
         self._connect()
         self.running.start(self._senders)
 
