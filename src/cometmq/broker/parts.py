@@ -34,6 +34,7 @@ from cometmq.model.frozen import dataclass
 from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels
 from cometmq.net.requests import Answers, AnyHandler
+from cometmq.steps.on_loop import RunSteps
 from cometmq.steps.runner import World
 from cometmq.steps.steps import Steps
 from cometmq.store.config_file import ConfigFile
@@ -98,6 +99,7 @@ class Parts(LastingParts):
         replication: Returns the state of replication.
         registered: Returns whether any nameserver accepted the last registration.
         topics_known: Waits up to 1 s until the nameservers that accepted the last registration have all changed topics.
+        run: Runs steps to their end, of which the role waits before it leaves, so that no thread changes a table later.
         table_copies: Tracks which tables slaves have copied from this broker.
         reroutes: A feature that stores sends elsewhere, or refuses some, appends its function.
     """
@@ -106,6 +108,7 @@ class Parts(LastingParts):
     replication: Callable[[], ReplicationState]
     registered: Callable[[], bool]
     topics_known: Callable[[], Steps[None]]
+    run: RunSteps
     table_copies: TableCopies = field(default_factory=TableCopies)
     reroutes: list[Reroute] = field(default_factory=list)
 

@@ -281,6 +281,7 @@ class RunningRole:
             table_copies=TableCopies(self.replicas.state),
             registered=self._registrar.is_known,
             topics_known=self._registrar.known,
+            run=self._machines.run,
         )  # fmt: skip
 
     def _make_answers(self, parts: Parts) -> list[Answers]:

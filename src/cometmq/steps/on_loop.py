@@ -101,6 +101,10 @@ class LoopWorld:
         self._loop.call_soon(done, outcome)
 
 
+# Runs steps to their end; the returned future gets the outcome (`Machines.run`).
+RunSteps = Callable[[Steps[Any]], "asyncio.Future[Any]"]
+
+
 class Machines:
     """The background jobs of one owner, and the generators of steps (`steps.steps`) that the owner runs once."""
 

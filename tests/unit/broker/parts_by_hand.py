@@ -30,6 +30,7 @@ from cometmq.codec.message_id import UniqueIds
 from cometmq.model.settings import SettingsInForce
 from cometmq.model.topic import TopicConfig
 from cometmq.net.channels import Channels
+from cometmq.steps.on_loop import Machines
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.message_store import MessageStore
 from cometmq.store.real_disk import RealDisk
@@ -76,6 +77,7 @@ def make_parts(
     offsets = Offsets(
         file("consumerOffset.json"), clock=clock, pool=pool, other_file=file("lmqConsumerOffset.json")
     )  # fmt: skip
+    world = HandWorld(clock)
     return Parts(
         settings=in_force.current,
         in_force=in_force,
@@ -83,7 +85,7 @@ def make_parts(
         listen_host="127.0.0.1",
         store=store, clock=clock, disk=RealDisk(), pool=pool,
         chance=random.Random(1),
-        world=HandWorld(clock),
+        world=world,
         topics=topics,
         groups=Groups(file("subscriptionGroup.json"), in_force.current, clock=clock, pool=pool),
         offsets=offsets,
@@ -104,6 +106,7 @@ def make_parts(
         replication=lambda: ALONE,
         registered=lambda: True,
         topics_known=saved,
+        run=Machines(world, "role").run,
     )  # fmt: skip
 
 

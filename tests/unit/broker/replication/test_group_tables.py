@@ -54,8 +54,10 @@ class Member:
         self.timer = Timer(parts)
         self.pops = PopFeature(parts)
         self.assignments = AssignmentFeature(parts)
+        self.role = Machines(LoopWorld(store=self.store), "role")
         self.users = UserHandler(
-            AuthFile(f"{parts.settings.store_path}/auth.json", cluster="c", is_authorized=True)
+            AuthFile(f"{parts.settings.store_path}/auth.json", cluster="c", is_authorized=True),
+            self.role.run,
         )
         features = (self.delays, self.timer, self.pops, self.assignments)
         of_features = [table for each in features for table in each.logged_tables]
@@ -333,6 +335,23 @@ async def test_users_of_the_settings_are_ensured_at_each_leader(leader, follower
     await follower.second()
     await leader.follow(follower)
     assert leader.users._users.current.find("root").secret == b"new secret"
+
+
+async def test_a_leader_leaves_when_the_change_of_a_user_in_a_thread_has_ended(leader):
+    world, users = leader.parts.world, leader.users._users
+    role = Machines(world, "role")
+    handler = UserHandler(users, role.run)
+    changing = run(
+        handler._change("late", lambda: users.ensure_super("late", "secret"), "user late")
+    )
+    leaving = asyncio.ensure_future(role.close())
+    await asyncio.sleep(0.01)
+    assert not leaving.done()
+    assert users.current.find("late") is None
+    world.settle()
+    await leaving
+    assert users.current.find("late") is not None, "before the next role reads the tables"
+    await changing
 
 
 async def test_offsets_are_written_once_a_second_however_often_they_are_committed(leader):

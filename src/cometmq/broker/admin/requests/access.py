@@ -15,7 +15,6 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError, SettingsError
 from cometmq.net.answer import Answer
 from cometmq.net.requests import Answers
-from cometmq.steps.on_loop import Machines
 from cometmq.steps.steps import Steps, elsewhere
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class AccessFeature(Feature):
     async def start(self) -> None:
         """On the leader of a group, create the users that its settings name. Raises the errors of `ensure_again`."""
         if self._users is not None and self._parts.settings.is_elected:
-            await Machines(self._parts.world, "users").run(self._users.ensure_again())
+            await self._parts.run(self._users.ensure_again())
 
     async def follow(self) -> None:
         """Do nothing on a slave: the users of the settings exist since its start."""
@@ -82,7 +81,7 @@ def _users_of(parts: Parts) -> UserHandler | None:
         return None
     from cometmq.broker.admin.requests.users import UserHandler
 
-    return UserHandler(parts.guard.users)
+    return UserHandler(parts.guard.users, parts.run)
 
 
 def changed(work: Callable[[], object], what: str, *, wrong: int, failed: int) -> Steps[Answer]:

@@ -31,6 +31,7 @@ from cometmq.model.rights import Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers, WithAsker
+from cometmq.steps.on_loop import RunSteps
 from cometmq.steps.steps import Steps, elsewhere
 
 _log = logging.getLogger(__name__)
@@ -49,8 +50,10 @@ class UserHandler:
         logged: Waits for the log of the group that this broker leads, if it leads one.
     """
 
-    def __init__(self, users: AuthFile) -> None:
+    def __init__(self, users: AuthFile, run: RunSteps) -> None:
+        """`run` runs changes to their end, of which a leader waits before it follows another one."""
         self._users = users
+        self._run = run
         self._on_change: list[Callable[[str], None]] = []
         self.logged: Logged = not_logged
         self.answers: Answers = {
@@ -203,10 +206,10 @@ class UserHandler:
         Raises RequestError if it fails; nothing is changed then, unless the log of a group fails.
         """
         wrong, failed = ResponseCode.INVALID_PARAMETER, ResponseCode.SYSTEM_ERROR
-        answer = yield from changed(work, what, wrong=wrong, failed=failed)
+        yield from saved(self._run(changed(work, what, wrong=wrong, failed=failed)))
         self._note(name)
         yield from saved(self.logged())
-        return answer
+        return Answer()
 
 
 def _username(command: Command) -> str:

@@ -37,6 +37,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CometError, RequestError, StoreReadOnly
 from cometmq.model.properties import TAGS
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.on_loop import RunSteps
 from cometmq.steps.steps import Steps, confirmed, turn_end
 from cometmq.store.appender import PutResult
 from cometmq.store.positions import Durability
@@ -54,7 +55,6 @@ _TOPIC = TopicConfig(TABLES_TOPIC, 1, 1)
 
 # A changed key: the name of its table, and the key.
 Key = tuple[str, str]
-RunSteps = Callable[[Steps[None]], "asyncio.Future[None]"]
 
 
 class TableLogWriter:
