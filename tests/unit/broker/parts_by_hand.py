@@ -104,9 +104,7 @@ def make_parts(
         guard=AccessGuard(),
         positions=GroupPositions(store, topics=topics, offsets=offsets, members=members),
         replication=lambda: ALONE,
-        registered=lambda: True,
-        topics_known=saved,
-        run=Machines(world, "role").run,
+        registered=lambda: True, topics_known=saved, run=Machines(world, "role").run,
     )  # fmt: skip
 
 

@@ -55,7 +55,7 @@ class ReturnedMessage:
 
     @property
     def is_stored(self) -> bool:
-        """True if a message is to be stored (`Prepared`)."""
+        """Whether a message is to be stored (`Prepared`)."""
         return self.message is not None
 
 

@@ -63,7 +63,7 @@ class PreparedEnd:
 
     @property
     def is_stored(self) -> bool:
-        """True if an end is to be written (`Prepared`)."""
+        """Whether the end writes something (`Prepared`)."""
         return self.transaction is not None
 
 
