@@ -191,6 +191,13 @@ def test_what_no_majority_has_is_refused_and_dropped_by_the_old_leader(tmp_path)
         wait_for_bodies(old.address, [b"kept"])
 
 
+def retries_of(folder: Path, member: str) -> int | None:
+    """How often a member lets the group retry; None if it does not know the group. Each table is saved by itself."""
+    file = folder / member / "store/config/subscriptionGroup.json"
+    groups = json.loads(file.read_text())["subscriptionGroupTable"] if file.exists() else {}
+    return groups[GROUP]["retryMaxTimes"] if GROUP in groups else None
+
+
 def test_a_new_member_has_everything_though_the_first_files_are_deleted(tmp_path):
     with elected_brokers(tmp_path, mappedFileSizeCommitLog=FILE) as group:
         leader = group.wait_for_leader()
@@ -223,14 +230,5 @@ def test_a_new_member_has_everything_though_the_first_files_are_deleted(tmp_path
         )
         assert topics_of(tmp_path, lost)["early"]["readQueueNums"] == 7
         assert "gone" not in topics_of(tmp_path, lost)
-
-        def has_group() -> bool:
-            """Each table is saved by itself."""
-            file = tmp_path / lost / "store/config/subscriptionGroup.json"
-            table = (
-                json.loads(file.read_text())["subscriptionGroupTable"] if file.exists() else {}
-            )
-            return GROUP in table and table[GROUP]["retryMaxTimes"] == 5
-
-        wait_until(has_group, seconds=30, what="the group")
+        wait_until(lambda: retries_of(tmp_path, lost) == 5, seconds=30, what="the group")
         assert offset_at(group.members[lost].address) == 3
