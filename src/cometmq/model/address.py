@@ -8,7 +8,6 @@ from cometmq.model.errors import SettingsError
 from cometmq.model.numbers import whole_number
 
 PORT_MAX = 65535
-HOST_SIZE_MAX = 253  # Of a name in the DNS (RFC 1035).
 
 
 def without_brackets(host: str) -> str:
@@ -41,21 +40,12 @@ def join_address(host: str, port: int) -> str:
 def split_address(address: str) -> tuple[str, int]:
     """Return host and port of an address to connect to; raise ValueError without a host or a port from 1 to 65535.
 
-    Event loops treat invalid ports differently: some connect to the port modulo 65536. For a host that cannot be a name,
-    such as "a..b", they raise ValueError and no OSError, so it is refused here.
+    Event loops treat invalid ports differently: some connect to the port modulo 65536.
     """
     host, _, digits = address.rpartition(":")
     host, port = without_brackets(host), whole_number(digits)
     if not host or port is None or not 0 < port <= PORT_MAX:
         raise ValueError(f"an address must be host:port, with a port from 1 to {PORT_MAX}")
-    try:
-        is_name = len(host.encode("idna")) <= HOST_SIZE_MAX and host.isprintable()
-    except UnicodeError:
-        is_name = False
-    if not is_name:
-        raise ValueError(
-            f"a host has at most {HOST_SIZE_MAX} printable characters, with 1 to 63 between two dots"
-        )
     return host, port
 
 

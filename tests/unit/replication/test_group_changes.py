@@ -11,7 +11,7 @@ from cometmq.replication.group.changes import (
     without,
 )
 from cometmq.replication.group.member import NotAllowed
-from cometmq.replication.group.messages import MemberPlace, Membership
+from cometmq.replication.group.messages import MemberPlace, Membership, split_place
 
 
 def group(count: int, learners: tuple[str, ...] = ()) -> Membership:
@@ -84,3 +84,10 @@ def test_a_removal_is_refused(membership, member, answering, why):
 def test_a_vote_is_only_given_to_a_learner():
     with pytest.raises(NotAllowed, match="n1 is no learner"):
         with_vote(THREE, "n1")
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".b", "a." * 127])
+def test_a_host_that_cannot_be_a_name_is_refused(host):
+    """Event loops would raise ValueError for it, where a link expects OSError."""
+    with pytest.raises(ValueError, match="a host has at most 253 characters"):
+        split_place("n1", f"{host}:1")

@@ -8,6 +8,7 @@ from cometmq.replication.group.history import Row
 
 VOTERS_MAX = 9
 MEMBER_ID_SIZE_MAX = 64
+HOST_SIZE_MAX = 253  # Of a name in the DNS (RFC 1035).
 
 
 class MemberPlace(NamedTuple):
@@ -30,7 +31,16 @@ def split_place(member: str, address: str) -> tuple[str, int]:
         raise ValueError(
             'ids and hosts have printable ASCII characters, without ; , " \\ and spaces (a host as xn--NAME)'
         )
-    return split_address(address)
+    host, port = split_address(address)
+    try:
+        is_name = len(host.encode("idna")) <= HOST_SIZE_MAX
+    except UnicodeError:
+        is_name = False
+    if not is_name:
+        raise ValueError(
+            f"a host has at most {HOST_SIZE_MAX} characters, with 1 to 63 between two dots"
+        )
+    return host, port
 
 
 @dataclass(frozen=True, slots=True)
