@@ -103,13 +103,15 @@ class SendIntake:
         A producer sends half messages and ends of earlier transactions in turns, so ends are passed over.
         If it accepts none, it offers the bytes to other fast paths, unless sends must be signed by `signer`.
         """
-        batch = self._batch
+        batch, straight, limits = self._batch, self._straight, self._limits
         before = batch.request_count
-        end = self._take_sends(data, position, peer, count_max, signer)
+        end = take_sends(
+            batch, data, position, count_max, peer.host, straight, limits, signer
+        )  # fmt: skip
         while signer is None and data.startswith(_END, end + _PREFIX_SIZE):
             after = _after_ends(data, end)
             left = count_max - (batch.request_count - before)
-            following = self._take_sends(data, after, peer, left)
+            following = take_sends(batch, data, after, left, peer.host, straight, limits, None)
             if following == after:
                 break
             self.passed_over.append(data[end:after])
@@ -121,18 +123,6 @@ class SendIntake:
         elif signer is None:
             return self._take_others(data, position, peer, count_max)
         return end
-
-    def _take_sends(
-        self,
-        data: bytes,
-        position: int,
-        peer: Peer,
-        count_max: int,
-        signer: KnownSigner | None = None,
-    ) -> int:
-        return take_sends(
-            self._batch, data, position, count_max, peer.host, self._straight, self._limits, signer
-        )  # fmt: skip
 
     def take_reads(self, turn: TurnReads[Peer], count_max: int, size_min: int) -> None:
         """Accept sends of connections that delivered one each (`net.requests.Intake`)."""
