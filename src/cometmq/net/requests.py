@@ -425,16 +425,20 @@ class _GatedBatch:
         self, batch: BatchHandler, rules: Mapping[int, RequestRule], gate: Gate
     ) -> None:
         self._batch = batch
+        # Asked once: a protocol compares all its members each time.
+        self._asked = batch if isinstance(batch, AskedBatchHandler) else None
         self._rules = rules
         self._gate = gate
 
     def handle(self, reads: list[Read]) -> None:
-        if isinstance(self._batch, AskedBatchHandler):
-            self._batch.handle_asked(reads, self._check)
+        if self._asked is not None:
+            self._asked.handle_asked(reads, self._check)
             return
-        allowed = [(peer, self._allowed(peer, commands)) for peer, commands in reads]
-        if any(some for _, some in allowed):
-            self._batch.handle([each for each in allowed if each[1]])
+        allowed = [
+            (peer, some) for peer, commands in reads if (some := self._allowed(peer, commands))
+        ]
+        if allowed:
+            self._batch.handle(allowed)
 
     def _allowed(self, peer: "Peer", commands: list[RawCommand]) -> list[RawCommand]:
         """Return the commands of a connection that the gate allows, and answer the others."""
