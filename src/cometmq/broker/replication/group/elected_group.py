@@ -58,9 +58,8 @@ class ElectedGroup:
         orders: The requests of operators to it.
     """
 
-    _removed_leader = (
-        ""  # Id of a leader that was removed, while its answers may still be needed.
-    )
+    # Id of a leader that was removed, while its answers may still be needed.
+    _removed_leader = ""
 
     def __init__(self, parts: LastingParts, *, on_written: Callable[[], None]) -> None:
         """Open the files of the member, and bind its port; `on_written` is called to flush appended records.
@@ -128,10 +127,8 @@ class ElectedGroup:
         down may read that its present leader was removed, before it reads that this leader was added again. It is forgotten
         once the leader is a member (`_look`).
         """
-        members, leader = (
-            frozenset(each.member for each in self.places),
-            self.running.member.leader,
-        )
+        members = frozenset(each.member for each in self.places)
+        leader = self.running.member.leader
         for gone in self._members - members:
             self._learned.pop(gone, None)
         if leader in self._links and leader not in members:
