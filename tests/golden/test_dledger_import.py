@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from cometmq.offline.verify import verify
 from cometmq.store.lock import DirectoryLock
 from cometmq.store.real_disk import RealDisk
 from tests.support import processes
+from tests.support.archives import opened_tar
 
 GOLDEN = Path(__file__).parent / "stores" / "dledger"
 TOPIC, GROUP = "Ledger", "ledger_readers"
@@ -38,8 +38,8 @@ ENTRIES = 366
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """A copy of the directory of the leader of a Java DLedger group."""
-    with tarfile.open(GOLDEN / "dledger.tar.xz") as packed:
-        packed.extractall(tmp_path, filter="data")
+    with opened_tar(GOLDEN / "dledger.tar.xz") as packed:
+        packed.extractall(tmp_path)
     return (tmp_path / "store").rename(tmp_path / "java")
 
 

