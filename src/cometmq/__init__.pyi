@@ -16,6 +16,10 @@ from cometmq.client.consumer.pop.simple_consumer import (
 from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer as AsyncPullConsumer
 from cometmq.client.consumer.push.in_processes import InProcesses as InProcesses
 from cometmq.client.consumer.push.push_consumer import AsyncPushConsumer as AsyncPushConsumer
+from cometmq.client.consumer.settings import ConsumeFrom as ConsumeFrom
+from cometmq.client.consumer.settings import PullConsumerSettings as PullConsumerSettings
+from cometmq.client.consumer.settings import PushConsumerSettings as PushConsumerSettings
+from cometmq.client.consumer.settings import SimpleConsumerSettings as SimpleConsumerSettings
 from cometmq.client.producer.producer import AsyncProducer as AsyncProducer
 from cometmq.client.producer.queue_selector import at_random as at_random
 from cometmq.client.producer.queue_selector import by_hash as by_hash
@@ -26,11 +30,7 @@ from cometmq.client.producer.transactions import TransactionState as Transaction
 from cometmq.client.results import SendResult as SendResult
 from cometmq.client.results import SendStatus as SendStatus
 from cometmq.client.settings import ClientSettings as ClientSettings
-from cometmq.client.settings import ConsumeFrom as ConsumeFrom
 from cometmq.client.settings import ProducerSettings as ProducerSettings
-from cometmq.client.settings import PullConsumerSettings as PullConsumerSettings
-from cometmq.client.settings import PushConsumerSettings as PushConsumerSettings
-from cometmq.client.settings import SimpleConsumerSettings as SimpleConsumerSettings
 from cometmq.client.sync.admin import Admin as Admin
 from cometmq.client.sync.producer import Producer as Producer
 from cometmq.client.sync.pull_consumer import PullConsumer as PullConsumer

@@ -8,14 +8,13 @@ from collections.abc import Awaitable, Iterator
 import pytest
 
 from cometmq import AsyncAdmin, Message
-from cometmq.client.lifecycle import AsyncClient
-from cometmq.client.settings import (
-    ClientSettings,
-    ProducerSettings,
+from cometmq.client.consumer.settings import (
     PullConsumerSettings,
     PushConsumerSettings,
     SimpleConsumerSettings,
 )
+from cometmq.client.lifecycle import AsyncClient
+from cometmq.client.settings import ClientSettings, ProducerSettings
 from cometmq.errors import ClientClosed, CometError
 from tests.support.client_lives import (
     CLASSES,

@@ -21,14 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from cometmq import Message, StoredMessage
-from cometmq.client.settings import (
-    ClientSettings,
+from cometmq.client.consumer.settings import (
     ConsumeFrom,
-    ProducerSettings,
     PullConsumerSettings,
     PushConsumerSettings,
     SimpleConsumerSettings,
 )
+from cometmq.client.settings import ClientSettings, ProducerSettings
 from cometmq.errors import CometError
 from tests.support.public_names import public
 from tests.support.refused_calls import REFUSED, WORKER, Calls, ask, ask_on_a_loop

@@ -15,12 +15,12 @@ from typing import Any
 from cometmq import AsyncProducer, AsyncPullConsumer, AsyncPushConsumer, Message
 from cometmq.client.admin.admin import AsyncAdmin
 from cometmq.client.consumer.pop.simple_consumer import AsyncSimpleConsumer
-from cometmq.client.settings import (
+from cometmq.client.consumer.settings import (
     ConsumeFrom,
-    ProducerSettings,
     PullConsumerSettings,
     PushConsumerSettings,
 )
+from cometmq.client.settings import ProducerSettings
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
 from tests.support.strange_server import GROUP, TOPIC

@@ -5,7 +5,6 @@ connections used all of them, so some are reserved.
 """
 
 import contextlib
-from pathlib import Path
 
 from cometmq.model.errors import NetError
 
@@ -17,7 +16,6 @@ with contextlib.suppress(ImportError):
 LEAST = 64
 # Descriptors reserved for the files of a store.
 RESERVED = 400
-_OWN = Path("/proc/self/fd")
 
 
 def raise_limit() -> int:
@@ -39,14 +37,6 @@ def limit() -> int:
     """Return the current soft limit of descriptors for this process; 2**30 if there is none."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return 1 << 30 if soft == resource.RLIM_INFINITY else soft
-
-
-def in_use() -> int | None:
-    """Return the number of open descriptors, or None if the system does not report it."""
-    with contextlib.suppress(OSError):
-        # Newer kernels report the number as the size.
-        return _OWN.stat().st_size or sum(1 for _ in _OWN.iterdir())
-    return None
 
 
 def for_connections() -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cometmq.codec.metrics_text import COUNTER, GAUGE, Metric, Sample, Source
 from cometmq.process.build import this_build
-from cometmq.process.descriptors import in_use, limit
+from cometmq.process.descriptors import limit
 
 VITALS = {
     "process_cpu_seconds_total": Metric(
@@ -28,7 +28,9 @@ VITALS = {
     ),
 }
 # Only Linux has these files.
-_MEMORY, _PROCESS, _SYSTEM = map(Path, ("/proc/self/statm", "/proc/self/stat", "/proc/stat"))
+_MEMORY, _PROCESS, _SYSTEM, _DESCRIPTORS = map(
+    Path, ("/proc/self/statm", "/proc/self/stat", "/proc/stat", "/proc/self/fd")
+)
 _START_FIELD = 19  # Field 22 of /proc/self/stat (proc(5)), counted from the one after the name.
 
 
@@ -69,7 +71,15 @@ def _start_time() -> list[Sample]:
     return []
 
 
+def descriptors_in_use() -> int | None:
+    """Return the number of open descriptors, or None if the system does not report it."""
+    with contextlib.suppress(OSError):
+        # Newer kernels report the number as the size.
+        return _DESCRIPTORS.stat().st_size or sum(1 for _ in _DESCRIPTORS.iterdir())
+    return None
+
+
 def _open_descriptors() -> Iterator[Sample]:
-    used = in_use()
+    used = descriptors_in_use()
     if used is not None:
         yield (), used

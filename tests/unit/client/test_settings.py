@@ -7,16 +7,14 @@ from enum import Enum
 import pytest
 
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.identity import make_client_id, make_unique_ids, own_ip
-from cometmq.client.settings import (
-    ClientSettings,
+from cometmq.client.consumer.settings import (
     ConsumeFrom,
-    ProducerSettings,
     PullConsumerSettings,
     PushConsumerSettings,
     SimpleConsumerSettings,
-    nameserver_addresses,
 )
+from cometmq.client.identity import make_client_id, make_unique_ids, own_ip
+from cometmq.client.settings import ClientSettings, ProducerSettings, nameserver_addresses
 from cometmq.codec.compression import Compression
 from cometmq.model.errors import SettingsError
 from tests.support.hand_clock import HandClock

@@ -47,7 +47,8 @@ from cometmq.net.answer import Answer
 from cometmq.net.answering import as_is, body_of, by_code, by_fields
 from cometmq.net.requests import Answers
 from cometmq.process.build import this_build
-from cometmq.process.descriptors import in_use, limit
+from cometmq.process.descriptors import limit
+from cometmq.process.vitals import descriptors_in_use
 from cometmq.steps.on_loop import Machines
 from cometmq.steps.runner import NEVER
 from cometmq.steps.shared import SharedSteps
@@ -220,7 +221,7 @@ class RuntimeHandler:
             table |= facts()
         # Java's brokers do not have the following three.
         table["messagesBehindReadQueues"] = dumps(unread)
-        used = in_use()
+        used = descriptors_in_use()
         table |= {} if used is None else {"openFileDescriptors": str(used)}
         table["maxFileDescriptors"] = str(limit())
         for pool in _POOLS:

@@ -11,8 +11,8 @@ from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.argument_checks import explained
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
+from cometmq.client.consumer.settings import PullConsumerSettings
 from cometmq.client.lifecycle import AsyncClient
-from cometmq.client.settings import PullConsumerSettings
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import TOOLS_GROUP
 from cometmq.model.namespace import NO_NAMESPACE, Namespace

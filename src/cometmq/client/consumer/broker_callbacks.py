@@ -18,7 +18,7 @@ from cometmq.client.consumer.pop.pop_loop import PopLoop
 from cometmq.client.consumer.pull.pull_loop import PullLoop
 from cometmq.client.consumer.pull.received import unpack
 from cometmq.client.consumer.rebalance import BrokerAssignment
-from cometmq.client.settings import ConsumerSettings
+from cometmq.client.consumer.settings import ConsumerSettings
 from cometmq.codec.bodies.queue_offsets import encode_client_offsets
 from cometmq.codec.bodies.running import (
     DirectOutcome,

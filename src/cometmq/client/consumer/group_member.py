@@ -24,9 +24,9 @@ from cometmq.client.consumer.pull.pull_loop import Batch, PullContext, PullLoop
 from cometmq.client.consumer.pull.pulls import Puller
 from cometmq.client.consumer.rebalance import BrokerAssignment, Rebalance
 from cometmq.client.consumer.send_back import SendBack
+from cometmq.client.consumer.settings import ConsumerSettings, PushConsumerSettings
 from cometmq.client.consumer.start_offset import StartOffset
 from cometmq.client.periodic import repeat
-from cometmq.client.settings import ConsumerSettings, PushConsumerSettings
 from cometmq.client.user_calls import must_end_task
 from cometmq.codec.bodies.heartbeat import (
     BROADCASTING,

@@ -13,7 +13,7 @@ from cometmq.client.api.members import MemberApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.connection.routes import QUEUES_MAX
 from cometmq.client.consumer.pop.pop_loop import PopContext, PopLoop
-from cometmq.client.settings import ConsumerSettings
+from cometmq.client.consumer.settings import ConsumerSettings
 from cometmq.codec.bodies.assignment import POP, Assignment, AssignmentQuery
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import (

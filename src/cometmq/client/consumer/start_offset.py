@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.connection.routes import KnownTopic
 from cometmq.client.consumer.offset_store import ConsumedProgress
-from cometmq.client.settings import ConsumeFrom, ConsumerSettings
+from cometmq.client.consumer.settings import ConsumeFrom, ConsumerSettings
 from cometmq.model.clock import Clock
 from cometmq.model.errors import BrokerRefused
 from cometmq.model.names import is_retry_topic

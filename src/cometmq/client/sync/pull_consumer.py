@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions
 from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
+from cometmq.client.consumer.settings import PullConsumerSettings
 from cometmq.client.results import PullResult, RawPull
-from cometmq.client.settings import PullConsumerSettings
 from cometmq.client.sync.client import BlockingGroupClient
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue

@@ -4,7 +4,7 @@ from cometmq.client.consumer.counts import TopicCounts
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions
 from cometmq.client.consumer.listeners import BatchListener, Listener
 from cometmq.client.consumer.push.push_consumer import AsyncPushConsumer
-from cometmq.client.settings import PushConsumerSettings
+from cometmq.client.consumer.settings import PushConsumerSettings
 from cometmq.client.sync.client import BlockingGroupClient
 from cometmq.codec.bodies.running import ConsumeRates
 

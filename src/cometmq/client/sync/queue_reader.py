@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from cometmq.client.consumer.filters import ALL, Filter
 from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
 from cometmq.client.consumer.pull.read_from import ReadFrom
+from cometmq.client.consumer.settings import PullConsumerSettings
 from cometmq.client.results import IndexedMessages, RawPull, TopicQueues
-from cometmq.client.settings import PullConsumerSettings
 from cometmq.client.sync.client import BlockingGroupClient
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.model.errors import CometError, TopicNotFound

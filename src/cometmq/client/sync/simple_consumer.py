@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions
 from cometmq.client.consumer.pop.simple_consumer import AsyncSimpleConsumer
-from cometmq.client.settings import SimpleConsumerSettings
+from cometmq.client.consumer.settings import SimpleConsumerSettings
 from cometmq.client.sync.client import BlockingGroupClient
 from cometmq.model.message import StoredMessage
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 
 from cometmq.client.api.members import MemberApi
 from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.consumer.settings import PushConsumerSettings
 from cometmq.client.periodic import repeat
-from cometmq.client.settings import PushConsumerSettings
 from cometmq.codec.bodies.lock import LockRequest
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue

@@ -18,7 +18,7 @@ from cometmq.client.consumer.listeners import ListenerCall, ListenerVerdict, Ord
 from cometmq.client.consumer.order.held_queues import HeldQueues
 from cometmq.client.consumer.pull.pull_loop import PullLoop
 from cometmq.client.consumer.push.concurrent import ListenerJob
-from cometmq.client.settings import PushConsumerSettings
+from cometmq.client.consumer.settings import PushConsumerSettings
 from cometmq.client.user_calls import must_end_task, run_user
 from cometmq.model.errors import ListenerError
 from cometmq.model.message import StoredMessage, message_name

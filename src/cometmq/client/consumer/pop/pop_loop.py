@@ -14,8 +14,8 @@ from cometmq.client.consumer.counts import Counts
 from cometmq.client.consumer.listeners import ListenerVerdict
 from cometmq.client.consumer.pop.pops import Popper
 from cometmq.client.consumer.send_back import RETRIES_DEFAULT, SendBack
+from cometmq.client.consumer.settings import ConsumeFrom, PushConsumerSettings
 from cometmq.client.outages import Outages
-from cometmq.client.settings import ConsumeFrom, PushConsumerSettings
 from cometmq.codec.headers.pop import FROM_MAX, FROM_MIN
 from cometmq.model.clock import Clock
 from cometmq.model.delay_levels import DEAD_LETTER

@@ -17,8 +17,8 @@ from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions, each_of, subscription_of
 from cometmq.client.consumer.pop.pops import Popper, receipt_of
 from cometmq.client.consumer.send_back import SendBack
+from cometmq.client.consumer.settings import ConsumeFrom, SimpleConsumerSettings
 from cometmq.client.lifecycle import AsyncGroupClient
-from cometmq.client.settings import ConsumeFrom, SimpleConsumerSettings
 from cometmq.codec.bodies.heartbeat import ConsumerPart
 from cometmq.codec.headers.pop import FROM_MAX, FROM_MIN
 from cometmq.codec.receipt import NORMAL

@@ -26,9 +26,9 @@ from cometmq.client.consumer.pull.process_queue import ProcessQueue
 from cometmq.client.consumer.pull.pull_loop import Batch, PullLoop
 from cometmq.client.consumer.pull.pulls import Puller, PullTerms
 from cometmq.client.consumer.pull.received import RecordUnpacker
+from cometmq.client.consumer.settings import PullConsumerSettings
 from cometmq.client.lifecycle import AsyncGroupClient
 from cometmq.client.results import PullResult, RawPull
-from cometmq.client.settings import PullConsumerSettings
 from cometmq.codec.record import Record
 from cometmq.model.errors import ClientError, SubscriptionError
 from cometmq.model.message import StoredMessage

@@ -17,10 +17,10 @@ from cometmq.client.consumer.offset_store import ConsumedProgress
 from cometmq.client.consumer.pull.process_queue import ProcessQueue
 from cometmq.client.consumer.pull.pulls import Puller, PullTerms, RepeatedPull
 from cometmq.client.consumer.pull.received import RecordUnpacker
+from cometmq.client.consumer.settings import ConsumerSettings
 from cometmq.client.consumer.start_offset import StartOffset
 from cometmq.client.outages import Outages
 from cometmq.client.results import PullStatus, RawPull
-from cometmq.client.settings import ConsumerSettings
 from cometmq.codec.record import Record
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode

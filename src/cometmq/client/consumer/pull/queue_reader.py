@@ -26,9 +26,9 @@ from cometmq.client.consumer.filters import ALL, Filter, subscription_of
 from cometmq.client.consumer.pull.pulls import Puller, PullTerms
 from cometmq.client.consumer.pull.range_reader import RangeReader, members_of
 from cometmq.client.consumer.pull.read_from import ReadFrom
+from cometmq.client.consumer.settings import PullConsumerSettings
 from cometmq.client.lifecycle import AsyncGroupClient
 from cometmq.client.results import IndexedMessages, RawPull, TopicQueues
-from cometmq.client.settings import PullConsumerSettings
 from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.codec.record import decode_records
 from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound

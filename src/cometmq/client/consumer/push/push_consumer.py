@@ -40,9 +40,9 @@ from cometmq.client.consumer.push.concurrent import (
     make_workers,
 )
 from cometmq.client.consumer.send_back import SendBack
+from cometmq.client.consumer.settings import PushConsumerSettings
 from cometmq.client.lifecycle import AsyncGroupClient, ClientState
 from cometmq.client.periodic import repeat
-from cometmq.client.settings import PushConsumerSettings
 from cometmq.client.stop_signals import stop_signals
 from cometmq.client.tracing.interceptors import Interceptor, intercepted_call, make_interceptors
 from cometmq.codec.bodies.running import ConsumeRates, DirectOutcome, DirectResult
