@@ -132,6 +132,7 @@ def make(source: str, module: str) -> str:
     own = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
     names = own + _constants(tree)
     imports = [ast.unparse(node) for node in tree.body if _is_import(node)]
+    nouns = [name for name in NOUNS if f"def {NOUNS[name]}(self) -> {name}:" in source]
     parts = [
         f'"""{title}: {made_by}."""',
         *(each for each in imports if each.startswith("from __future__")),
@@ -140,15 +141,17 @@ def make(source: str, module: str) -> str:
         f"from cometmq.client.{module} import {', '.join(names)}",
         "from cometmq.client.sync.client import BlockingClient, BlockingGroupClient, BlockingNoun",
         "from cometmq.client.sync.transaction import Transaction",
-        *(
-            f"from cometmq.client.sync.{place} import {name.removeprefix(PREFIX)}"
-            for name, place in NOUNS.items()
-            if name not in own
-        ),
         *imports,
+        *(["if TYPE_CHECKING:"] if nouns else []),
+        *(f"    {_twin_import(name)}" for name in nouns),
         *(_class(node) for node in classes),
     ]
     return _laid_out("\n".join(parts))
+
+
+def _twin_import(noun: str) -> str:
+    """Return the import of a subject's twin, which the admin client imports when it is used."""
+    return f"from cometmq.client.sync.{NOUNS[noun]} import {noun.removeprefix(PREFIX)}"
 
 
 def _is_import(node: ast.stmt) -> bool:
@@ -199,7 +202,11 @@ def _method(item: Function, owner: str) -> tuple[str, bool]:
         head = f"    @property\n    def {name}(self) -> {_returned(item).removeprefix(PREFIX)}:\n{_docstring(item, 8)}\n"
         if _returned(item) in NOUNS:
             made = _returned(item).removeprefix(PREFIX)
-            return f"{head}        return {made}(self._portal, self._client.{name})\n", True
+            read = f"        {_twin_import(_returned(item))}\n"
+            return (
+                f"{head}{read}        return {made}(self._portal, self._client.{name})\n",
+                True,
+            )
         return f"{head}        return self._client.{name}\n", False
     if wrapped := WRAPPED.get(_returned(item)):
         head = f"    def {name}({_arguments(item)}) -> {wrapped}:\n{_docstring(item, 8)}\n"

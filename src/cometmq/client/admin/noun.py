@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from cometmq.client.admin.states import GroupState
 from cometmq.client.api.asking import all_of, side_by_side
@@ -10,8 +10,6 @@ from cometmq.client.api.broker import BrokerApi
 from cometmq.client.api.offsets import OffsetApi
 from cometmq.client.argument_checks import explained
 from cometmq.client.connection.instance import ClientInstance
-from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
-from cometmq.client.consumer.settings import PullConsumerSettings
 from cometmq.client.lifecycle import AsyncClient
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import TOOLS_GROUP
@@ -19,6 +17,9 @@ from cometmq.model.namespace import NO_NAMESPACE, Namespace
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import Subscription
 from cometmq.model.topic import TopicConfig
+
+if TYPE_CHECKING:
+    from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
 
 Value = TypeVar("Value")
 Config = TypeVar("Config", TopicConfig, GroupConfig)
@@ -61,8 +62,11 @@ class AsyncNoun:
     def _offsets(self) -> OffsetApi:
         return OffsetApi(self._live)
 
-    def _consumer(self) -> AsyncPullConsumer:
+    def _consumer(self) -> "AsyncPullConsumer":
         """Return a consumer that reads queues of full names without changing offsets."""
+        from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
+        from cometmq.client.consumer.settings import PullConsumerSettings
+
         live = self._live
         settings = PullConsumerSettings(request_timeout_ms=live.settings.request_timeout_ms)
         return AsyncPullConsumer(group=TOOLS_GROUP, settings=settings, instance=live)
