@@ -99,7 +99,10 @@ def public_signatures() -> dict[str, dict[str, typing.Any]]:
                 if inspect.isfunction(function) and (
                     not part.startswith("_") or (part == "__init__" and is_made_by_users)
                 ):
-                    hints[f"{name}.{part}"] = typing.get_type_hints(function)
+                    # An admin client imports its subjects when they are used.
+                    hints[f"{name}.{part}"] = typing.get_type_hints(
+                        function, localns=public_names()
+                    )
     return hints
 
 
