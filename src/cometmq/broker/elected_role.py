@@ -99,6 +99,7 @@ class ElectedMaster(MasterRole):
         """
         base, run = self.ground.parts, self._machines.run
         topics, groups = base.topics, base.groups
+        base.locks.lead()
         self._group.running.accept_puts(self.term)
         groups.is_copy = False
         topics.promote(self.term)

@@ -108,6 +108,7 @@ class _Hooks:
             parts.groups.on_change,
             parts.groups.on_delete,
             parts.offsets.on_change,
+            parts.locks.on_change,
             parts.members.on_heartbeat,
             parts.members.on_left,
             counters.on_work,

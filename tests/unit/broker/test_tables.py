@@ -20,6 +20,7 @@ from cometmq.codec.fastjson import loads
 from cometmq.codec.remoting import Command
 from cometmq.kernel import KERNEL
 from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import RequestError
 from cometmq.model.group import GroupConfig
 from cometmq.model.queue import MessageQueue
 from cometmq.model.topic import TopicConfig
@@ -276,13 +277,28 @@ async def test_a_locked_queue_is_one_clients_until_it_is_given_back_or_forgotten
 
 
 async def test_a_renewed_lock_lasts_and_writes_nothing(locks, clock):
-    assert locks.lock(QUEUES, group="g", client_id="a")[1] is not None
+    _, saving = locks.lock(QUEUES, group="g", client_id="a")
+    await saving
     for _ in range(3):
         clock.turn(LOCK_SECONDS - 1)
         obtained, saving = locks.lock(QUEUES, group="g", client_id="a")
         assert (obtained, saving) == (QUEUES, None)
     assert taken(locks, QUEUES, "g", "b") == []
     assert locks.is_group_ordered("g")
+
+
+async def test_a_lock_whose_save_failed_is_not_granted_before_another_save(locks, tmp_path):
+    """A client that repeated its request would have had a lock that no later start knows of."""
+    folder = tmp_path / "queueLocks.json"
+    folder.mkdir()
+    _, saving = locks.lock(QUEUES, group="g", client_id="a")
+    with pytest.raises(RequestError, match="could not be written"):
+        await saving
+    folder.rmdir()
+    obtained, saving = locks.lock(QUEUES, group="g", client_id="a")
+    assert obtained == QUEUES
+    await saving
+    assert '"clientId":"a"' in folder.read_text()
 
 
 async def ask(served: Served, client_id: str) -> tuple[MessageQueue, ...]:

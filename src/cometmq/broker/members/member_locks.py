@@ -40,8 +40,10 @@ class MemberLocks:
         """Lock or renew requested queues, as `QueueLocks.lock` allows; return steps if new locks must be saved first.
 
         Raises:
-            RequestError: The client id is too long, the group does not exist and is not created, or (steps) saving failed.
+            RequestError: The client id is too long, the group does not exist and is not created, or (steps) saving failed;
+                or as `unlock`.
         """
+        self._check_leads()
         check_client_id(request.client_id)
         if self._parts.groups.get(request.group) is None:
             raise RequestError(
@@ -56,10 +58,23 @@ class MemberLocks:
         return result if saving is None else _when_saved(result, saving)
 
     def unlock(self, request: LockRequest) -> None:
-        """Release the locks of the requested queues, as far as the client holds them for its group."""
+        """Release the locks of the requested queues, as far as the client holds them for its group.
+
+        Raises:
+            RequestError: This broker is a member of a group that elects its leader, and another one may lead it.
+        """
+        self._check_leads()
         self._parts.locks.unlock(
             request.queues, group=request.group, client_id=request.client_id
         )
+
+    def _check_leads(self) -> None:
+        group = self._parts.replication().group
+        if group is not None and not group.lease_ms:
+            raise RequestError(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                f"member {group.own} does not lead its group, or cannot be sure of it: lock queues at the leader",
+            )
 
     def _is_here(self, queue: MessageQueue) -> bool:
         topic = self._parts.topics.get(queue.topic)

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import Place
-from cometmq.broker.tables.logged_table import LoggedTable
+from cometmq.broker.tables.logged_table import LoggedTable, place_key, place_of
 from cometmq.broker.tables.saving import Saver
-from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
 from cometmq.codec.bodies.order_state import (
     OrderState,
     decode_order_states,
@@ -19,7 +18,6 @@ from cometmq.codec.bodies.order_state import (
     order_state,
     order_state_json,
 )
-from cometmq.model.numbers import whole_number
 from cometmq.steps.steps import Steps
 
 # Time after which an unused queue is forgotten (CLEAN_SPAN_FROM_LAST), ms.
@@ -149,18 +147,18 @@ class Orders:
 
     def _note(self, place: Place) -> None:
         for note in self._on_change:
-            note(_key_of(place))
+            note(place_key(*place))
 
     def logged_table(self) -> LoggedTable:
         """Return the states as a table of a group that elects its leader; a key is "topic@queue@group"."""
 
         def value(key: str) -> Mapping[str, object] | None:
-            state = self._states.get(_place_of(key))
+            state = self._states.get(place_of(key))
             return None if state is None else order_state_json(state)
 
         def apply(changes: Mapping[str, OrderState | None]) -> Steps[None]:
             for key, state in changes.items():
-                place = _place_of(key)
+                place = place_of(key)
                 self._states.pop(place, None)
                 if state is not None:
                     self._states[place] = state
@@ -169,7 +167,7 @@ class Orders:
 
         return LoggedTable(
             "orderStates",
-            lambda: list(map(_key_of, self._states)),
+            lambda: [place_key(*place) for place in self._states],
             value,
             order_state,
             apply,
@@ -183,16 +181,3 @@ class Orders:
             self._note(place)
         text = encode_order_states(self._states)
         return lambda: text
-
-
-def _key_of(place: Place) -> str:
-    group, topic, queue_id = place
-    return TOPIC_GROUP_SEPARATOR.join((topic, str(queue_id), group))
-
-
-def _place_of(key: str) -> Place:
-    """Return the place of a key; that of a malformed one has the queue -1, which no topic has."""
-    topic, _, rest = key.partition(TOPIC_GROUP_SEPARATOR)
-    queue_id, _, group = rest.partition(TOPIC_GROUP_SEPARATOR)
-    number = whole_number(queue_id)
-    return group, topic, -1 if number is None else number

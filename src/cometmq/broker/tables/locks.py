@@ -1,16 +1,17 @@
 """Locks of queues for orderly consumption: each is held by one client of a group.
 
-A lock lasts 60 s (30 s if a start loaded it) and clients renew it every 20 s (RebalanceLockManager of RocketMQ 5.3.3),
-so a dead client's locks expire. Differs: locks are saved in queueLocks.json, because their owners go on consuming while
-the broker restarts (docs/design/0012).
+A lock lasts 60 s (30 s after a start or an election) and clients renew it every 20 s (RebalanceLockManager of RocketMQ
+5.3.3), so a dead client's locks expire. Differs: locks are saved in queueLocks.json, and in the log of a group that elects
+its leader, because their owners go on consuming while the broker restarts or another one is elected (docs/design/0012).
 """
 
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 
+from cometmq.broker.tables.logged_table import place_key
 from cometmq.broker.tables.saving import Saver
 from cometmq.codec.bodies.lock import Holders, decode_locks_file, encode_locks_file
 from cometmq.model.clock import Clock
@@ -35,7 +36,11 @@ _Held = tuple[str, float]  # (client id, monotonic seconds until which)
 
 
 class QueueLocks:
-    """The locks of all consumer groups on queues."""
+    """The locks of all consumer groups on queues.
+
+    Attributes:
+        on_change: Called with the `place_key` of each queue that another client holds now, or nobody.
+    """
 
     def __init__(self, file: ConfigFile, *, clock: Clock, pool: Executor) -> None:
         self._file = file
@@ -44,6 +49,7 @@ class QueueLocks:
         self._sizes: dict[str, int] = {}
         self._size = 0
         self._blind_until = -math.inf
+        self.on_change: list[Callable[[str], None]] = []
         self.on_first: Callable[[], None] = lambda: None  # Called when the first lock is set.
         self.saver = Saver(file, self._snapshot, pool)
 
@@ -66,8 +72,21 @@ class QueueLocks:
             self._blind_until = until
             return
         for (group, queue), client_id in holders.items():
-            self._groups.setdefault(group, {})[queue] = (client_id, until)
-            self._grow(group, _size_of(group, queue, client_id))
+            self._put(group, queue, (client_id, until))
+
+    def follow(self, holders: Mapping[tuple[str, MessageQueue], str | None]) -> None:
+        """Take over locks, or with None their end, from the leader of a group; they do not expire before `lead`."""
+        for (group, queue), client_id in holders.items():
+            self._remove(group, queue)
+            if client_id is not None:
+                self._put(group, queue, (client_id, math.inf))
+        self.saver.save_soon()
+
+    def lead(self) -> None:
+        """Let each lock be valid for 30 s from now on, as long as its owner may rely on the answer of an earlier leader."""
+        until = self._clock.monotonic() + BELIEF_SECONDS
+        for group, queue, (client_id, _) in list(self._all()):
+            self._groups[group][queue] = (client_id, until)
 
     # --- reading
 
@@ -95,16 +114,17 @@ class QueueLocks:
     ) -> tuple[list[MessageQueue], asyncio.Future[None] | None]:
         """Lock or renew the queues that are free or already this client's.
 
-        Returns those of these queues that the client holds now, and a future that is done when new locks are on disk or
-        fails, to await before answering (None if there is no new lock). A free queue is left out if the locks would
-        take too much memory, and each queue for 30 s after a start whose file of locks could not be read.
+        Returns those of these queues that the client holds now, and a future that is done when the locks are on disk and,
+        on the leader of a group, in its log, or fails, to await before answering (None if they are). A free queue is left
+        out if the locks would take too much memory, and each queue for 30 s after a start whose file of locks could not
+        be read.
         """
         now = self._clock.monotonic()
         if now < self._blind_until:
             return [], None
         locks = self._groups.get(group, {})
         obtained = []
-        is_changed = False
+        changed = []
         for queue in queues:
             held = locks.get(queue)
             if held is not None and held[0] != client_id and held[1] > now:
@@ -116,14 +136,18 @@ class QueueLocks:
                 if not self._has_room(group, size):
                     continue
                 self._grow(group, size)
-                is_changed = True
+                changed.append(queue)
             locks[queue] = (client_id, now + LOCK_SECONDS)
             obtained.append(queue)
         if locks:
             if not self._groups:
                 self.on_first()
             self._groups[group] = locks
-        return obtained, self.saver.save_soon() if is_changed else None
+        self._note((group, queue) for queue in changed)
+        if changed:
+            return obtained, self.saver.save_soon()
+        # A client that repeats a failed request has a lock that may not be saved yet.
+        return obtained, self.saver.saving() if obtained else None
 
     def _has_room(self, group: str, size: int) -> bool:
         wanted = self._sizes.get(group, 0) + size
@@ -158,12 +182,26 @@ class QueueLocks:
 
     def _drop(self, gone: list[tuple[str, MessageQueue]]) -> None:
         for group, queue in gone:
-            client_id, _ = self._groups[group].pop(queue)
-            self._grow(group, -_size_of(group, queue, client_id))
-            if not self._groups[group]:
-                del self._groups[group], self._sizes[group]
+            self._remove(group, queue)
+        self._note(gone)
         if gone:
             self.saver.save_soon()
+
+    def _note(self, places: Iterable[tuple[str, MessageQueue]]) -> None:
+        for group, queue in places:
+            for note in self.on_change:
+                note(place_key(group, queue.topic, queue.queue_id))
+
+    def _put(self, group: str, queue: MessageQueue, held: _Held) -> None:
+        self._groups.setdefault(group, {})[queue] = held
+        self._grow(group, _size_of(group, queue, held[0]))
+
+    def _remove(self, group: str, queue: MessageQueue) -> None:
+        held = self._groups.get(group, {}).pop(queue, None)
+        if held is not None:
+            self._grow(group, -_size_of(group, queue, held[0]))
+            if not self._groups[group]:
+                del self._groups[group], self._sizes[group]
 
     def _all(self) -> Iterator[tuple[str, MessageQueue, _Held]]:
         for group, locks in self._groups.items():

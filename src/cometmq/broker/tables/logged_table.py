@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from cometmq.broker.tables.saving import Logged
+from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
 from cometmq.codec.bodies.json_object import JsonObject
 from cometmq.codec.bodies.table_changes import ReadValue
+from cometmq.model.numbers import whole_number
 from cometmq.steps.steps import Steps
 
 
@@ -45,3 +47,16 @@ def numbers_json(numbers: Mapping[int, int]) -> Mapping[str, object] | None:
 def numbers_of(part: JsonObject, key: str) -> dict[int, int]:
     """Decode the value that `numbers_json` returned. Raises CodecError if it is malformed."""
     return part.numbered(key, JsonObject.int64)
+
+
+def place_key(group: str, topic: str, queue_id: int) -> str:
+    """Return the key of a table with values by group and queue: "topic@queue@group"."""
+    return TOPIC_GROUP_SEPARATOR.join((topic, str(queue_id), group))
+
+
+def place_of(key: str) -> tuple[str, str, int]:
+    """Return group, topic and queue of a `place_key`; a malformed one has the queue -1, which no topic has."""
+    topic, _, rest = key.partition(TOPIC_GROUP_SEPARATOR)
+    queue_id, _, group = rest.partition(TOPIC_GROUP_SEPARATOR)
+    number = whole_number(queue_id)
+    return group, topic, -1 if number is None else number

@@ -19,6 +19,7 @@ from cometmq.broker.replication.group.logged_tables import logged_tables
 from cometmq.broker.replication.group.table_reader import TableLogReader
 from cometmq.broker.replication.group.table_writer import TableLogWriter
 from cometmq.broker.tables import deleted_topics
+from cometmq.broker.tables.locks import BELIEF_SECONDS
 from cometmq.broker.timer.feature import Timer
 from cometmq.codec.bodies.assignment import RequestModeConfig
 from cometmq.codec.bodies.table_changes import (
@@ -33,6 +34,7 @@ from cometmq.codec.headers.query import ViewMessageRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.group import GroupConfig
+from cometmq.model.queue import MessageQueue
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.on_loop import LoopWorld, Machines
 from cometmq.store.positions import Durability
@@ -108,6 +110,7 @@ class Member:
             dict(groups.groups),
             dict(groups.forbidden),
             dict(parts.offsets.table().offsets),
+            dict(parts.locks.holders()),
             {name: deleted.get(name) for name in deleted.names()},
         )
 
@@ -352,6 +355,42 @@ async def test_a_leader_leaves_when_the_change_of_a_user_in_a_thread_has_ended(l
     await leaving
     assert users.current.find("late") is not None, "before the next role reads the tables"
     await changing
+
+
+def lock(member: Member, client_id: str, *queue_ids: int) -> list[int]:
+    """Lock queues of the topic orders for a client; the numbers of those that it has now."""
+    queues = [MessageQueue("orders", "broker-a", each) for each in queue_ids]
+    obtained, _ = member.parts.locks.lock(queues, group="billing", client_id=client_id)
+    return [each.queue_id for each in obtained]
+
+
+async def test_a_lock_outlives_its_leader_for_as_long_as_its_owner_may_rely_on_it(
+    leader, follower
+):
+    await leader.lead()
+    await leader.parts.topics.put(TopicConfig("orders", 4, 4))
+    assert lock(leader, "a", 0, 1, 2) == [0, 1, 2]
+    saving = leader.parts.locks.saver.saving()
+    await saving
+    await follower.follow(leader)
+    assert follower.content() == leader.content(), "the answer waits until the log has it"
+    leader.parts.locks.unlock(
+        [MessageQueue("orders", "broker-a", 2)], group="billing", client_id="a"
+    )
+    assert lock(leader, "b", 2) == [2]
+    await leader.second()
+    await follower.follow(leader)
+    assert follower.content() == leader.content()
+    # Its clock goes on for long, and nobody renews anything at a follower.
+    follower.parts.clock.turn(1_000)
+    follower.parts.locks.expire()
+    follower.parts.locks.lead()
+    assert lock(follower, "c", 0, 2, 3) == [3]
+    follower.parts.clock.turn(BELIEF_SECONDS - 1)
+    assert lock(follower, "a", 0) == [0]
+    assert lock(follower, "c", 1) == []
+    follower.parts.clock.turn(1)
+    assert lock(follower, "c", 0, 1, 2) == [1, 2]
 
 
 async def test_offsets_are_written_once_a_second_however_often_they_are_committed(leader):

@@ -11,13 +11,21 @@ from cometmq.broker.parts import LastingParts
 from cometmq.broker.replication.master_tables import delete_before
 from cometmq.broker.tables.deleted_topics import group_of_deletion
 from cometmq.broker.tables.groups import Groups
-from cometmq.broker.tables.logged_table import LoggedTable, numbers_json, numbers_of
+from cometmq.broker.tables.locks import QueueLocks
+from cometmq.broker.tables.logged_table import (
+    LoggedTable,
+    numbers_json,
+    numbers_of,
+    place_key,
+    place_of,
+)
 from cometmq.broker.tables.offsets import Offsets
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
 from cometmq.codec.bodies.deleted_topics import DeletedTopic, deletion, deletion_json
 from cometmq.codec.bodies.group_config import GroupEntry, group_entry, group_entry_json
 from cometmq.codec.bodies.topic_config import topic, topic_json
+from cometmq.model.queue import MessageQueue
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps, turn_end
 from cometmq.store.message_store import MessageStore
@@ -36,6 +44,7 @@ def logged_tables(parts: LastingParts) -> tuple[LoggedTable, ...]:
         _groups(parts.groups),
         _offsets(parts.offsets),
         _resets(parts.offsets),
+        _locks(parts.locks, parts.settings.broker_name),
     )
 
 
@@ -165,4 +174,30 @@ def _resets(offsets: Offsets) -> LoggedTable:
         apply,
         offsets.on_change,
         offsets,
+    )
+
+
+def _locks(locks: QueueLocks, broker_name: str) -> LoggedTable:
+    """Return the table of queue locks, without the times until which they are valid; all members have this broker name."""
+
+    def place(key: str) -> tuple[str, MessageQueue]:
+        group, topic, queue_id = place_of(key)
+        return group, MessageQueue(topic, broker_name, queue_id)
+
+    def value(key: str) -> Mapping[str, object] | None:
+        client_id = locks.holder(*place(key))
+        return None if client_id is None else {"clientId": client_id}
+
+    def apply(changes: Mapping[str, str | None]) -> Steps[None]:
+        locks.follow({place(key): client_id for key, client_id in changes.items()})
+        yield from ()
+
+    return LoggedTable(
+        "queueLocks",
+        lambda: [place_key(group, q.topic, q.queue_id) for group, q in locks.holders()],
+        value,
+        lambda part, key: part.member(key).text("clientId"),
+        apply,
+        locks.on_change,
+        locks.saver,
     )
