@@ -15,6 +15,7 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.flags import ONEWAY
 from cometmq.wire.connection import Connection
 from tests.support import request_fields
+from tests.support.hand_clock import HandClock
 from tests.support.request_fields import short_fields
 from tests.unit.broker.conftest import eventually, serve
 
@@ -454,6 +455,18 @@ async def test_what_is_not_acknowledged_in_order_comes_again_with_its_count(tmp_
         again = await pop(served, order="true", pollTime=30_000)
         assert bodies(again) == [b"2"]
         assert again.fields["orderCountInfo"] == "0 qo0%1 1;0 0 1"
+
+
+@pytest.mark.parametrize(("ahead_ms", "is_closed"), [(59_000, True), (3_600_000, False)])
+async def test_a_queue_in_order_is_not_closed_for_as_long_as_the_clock_was_ahead(
+    tmp_path, ahead_ms, is_closed
+):
+    now_ms = HandClock().now_ms()
+    async with serve(tmp_path, clock=HandClock(now_ms + ahead_ms)) as served:
+        await send(served, b"1")
+        await pop(served, order="true")
+    async with serve(tmp_path, clock=HandClock(now_ms)) as served:
+        assert bodies(await pop(served, order="true")) == ([] if is_closed else [b"1"])
 
 
 async def test_an_attempt_whose_answer_was_lost_gets_the_same_messages(served):

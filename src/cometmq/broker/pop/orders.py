@@ -22,6 +22,8 @@ from cometmq.steps.steps import Steps
 
 # Time after which an unused queue is forgotten (CLEAN_SPAN_FROM_LAST), ms.
 _FORGOTTEN_MS = 24 * 3_600_000
+# How far in the future a pop may have been, because clocks of a group's members differ, ms.
+_AHEAD_MS = 60_000
 NOT_FOUND, OUTDATED = -1, -2
 
 
@@ -42,12 +44,15 @@ class Orders:
     def is_closed(self, place: Place, attempt_id: str | None) -> bool:
         """Return whether a queue popped in order has hidden, unacknowledged messages, so that it must not be popped.
 
-        A client that repeats a pop whose answer was lost, with the same attempt id, may pop them again.
+        A client that repeats a pop whose answer was lost, with the same attempt id, may pop them again. So may any client
+        if the clock was set back, or another leader's is behind, as the queue would be locked for as long.
         """
         state = self._states.get(place)
         if state is None or (attempt_id and attempt_id == state.attempt_id):
             return False
         now = self._clock.now_ms()
+        if state.pop_time_ms > now + _AHEAD_MS:
+            return False
         return any(
             now < state.visible_at(index)
             for index in range(len(state.offsets))
