@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -270,6 +271,9 @@ def test_a_removed_member_that_comes_back_gets_nothing_and_disturbs_nobody(tmp_p
         assert (
             change(group, "member", "remove", "broker-a", gone, "--yes")[0] == ExitStatus.WELL
         )
+        address = f'"{group.members[gone].address}"'
+        unlisted = partial(wait_until, lambda: address not in replicas(group), seconds=30)
+        unlisted(what="a route without the member, which runs on")
         group.members[gone].stop()
         group.members[gone].start()
         wait_until(
@@ -279,6 +283,7 @@ def test_a_removed_member_that_comes_back_gets_nothing_and_disturbs_nobody(tmp_p
             seconds=20,
             what="the refusal",
         )
+        unlisted(what="a route without the member that came back")
         assert group.wait_for_leader() == leader
 
 

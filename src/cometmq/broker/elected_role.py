@@ -13,6 +13,7 @@ from functools import partial
 
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.registration.group_watch import Fence
+from cometmq.broker.registration.registrar import Registrar
 from cometmq.broker.replication.copy_mark import NEVER_COPIED
 from cometmq.broker.replication.group.elected_group import ElectedGroup
 from cometmq.broker.replication.group.logged_tables import logged_tables
@@ -196,6 +197,11 @@ class ElectedSlave(SlaveRole):
     def _end_replication(self) -> None:
         """Do nothing: replication in the group goes on."""
 
+    def _make_registrar(self) -> Registrar:
+        registrar = super()._make_registrar()
+        registrar.is_wanted = lambda: self._group.is_listed
+        return registrar
+
     def _master_told(self, master: RegisterBrokerResponse) -> None:
         """Ignore the master that a nameserver names: the group knows its leader."""
 
@@ -216,6 +222,8 @@ class ElectedSlave(SlaveRole):
         self.serve_again()
         self.look()
         self._look_at_tables()
+        if self._registrar.is_known() != self._group.is_listed:
+            self._registrar.changed()
 
 
 class ElectedRoles:

@@ -129,6 +129,12 @@ def with_places(places: object) -> dict[str, object]:
         (PART, {"terms": [[0, -2]]}, "must be a number"),
         (PART, {"terms": [[0, True]]}, "must be a number"),
         (PART, {"memberships": [[0, {"voters": []}]]}, "must have voters"),
+        (
+            PART,
+            {"memberships": [[0, {"voters": ["n0"], "learners": list("abcdefghi")}]]},
+            "at most 9 members",
+        ),
+        (PART, {"memberships": [[0, {"voters": ["n" * 65]}]]}, "ids of 64 characters"),
         (PART, with_places([["n0", 1]]), "arrays of 3 values"),
         (PART, with_places([["", 1, "h:1"]]), "the id of a member has 1 to 64"),
         (PART, with_places([["n" * 65, 1, "h:1"]]), "the id of a member has 1 to 64"),

@@ -67,6 +67,7 @@ class Registrar:
         master: A slave's master as nameservers last named it; its addresses are empty if none did.
         on_master: Called with `master` when it has changed.
         on_registered: Called with a nameserver when it has answered a registration of all topics, or that failed.
+        is_wanted: Returns whether clients may use this broker now; if not, it is unregistered. By default True.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Registrar:
         self.master = RegisterBrokerResponse()
         self.on_master: list[Callable[[RegisterBrokerResponse], None]] = []
         self.on_registered: list[Callable[[str], None]] = []
+        self.is_wanted: Callable[[], bool] = lambda: True
         self.identity = BrokerIdentity(
             settings.broker_name, address, settings.cluster_name, settings.broker_id
         )
@@ -363,6 +365,11 @@ class _Link:
             self._machine.wake_at(self._registrar.timers.monotonic() + _LOST_SECONDS)
 
     def _register(self) -> Steps[None]:
+        if not self._registrar.is_wanted():
+            if self.is_up:
+                yield from called_back(lambda done: self.leave(partial(done, None, None)))
+            self.is_up, self._changed = False, None
+            return
         names, self._changed = self._changed, set()
         try:
             if names is None or not (yield from self._tell_singly(names)):

@@ -25,6 +25,7 @@ from cometmq.model.errors import CodecError
 from cometmq.model.text import as_given
 from cometmq.replication.group.history import Row
 from cometmq.replication.group.messages import (
+    MEMBER_ID_SIZE_MAX,
     VOTERS_MAX,
     Append,
     AppendAnswer,
@@ -225,6 +226,11 @@ def _membership(value: object) -> Membership:
     voters, learners = fields.texts("voters"), fields.texts("learners")
     if not voters:
         raise CodecError("a membership must have voters")
+    everyone = voters + learners
+    if len(everyone) > VOTERS_MAX or any(len(each) > MEMBER_ID_SIZE_MAX for each in everyone):
+        raise CodecError(
+            f"a membership has at most {VOTERS_MAX} members, with ids of {MEMBER_ID_SIZE_MAX} characters"
+        )
     return Membership(voters, learners, read_places(fields, "places"))
 
 

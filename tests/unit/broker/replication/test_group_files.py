@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from cometmq.broker.replication.group.greeting import Challenge, Hello, OwnGreeting
+from cometmq.broker.replication.group.greeting import (
+    Challenge,
+    Hello,
+    KnownPlaces,
+    OwnGreeting,
+    Unlisted,
+    refusal,
+)
 from cometmq.broker.replication.group.log_bytes import GROUP_TOPIC, GroupLogBytes
 from cometmq.broker.replication.group.member_files import (
     MemberFiles,
@@ -201,9 +208,10 @@ def greet(here: OwnGreeting, there: OwnGreeting, peer: str = "n0") -> object:
     challenge, hello = Challenge(here), Hello(there, peer)
     answer = hello.answer(frame_of(challenge.challenge()))
     assert answer is not None
-    told, welcome = challenge.hello(frame_of(answer), frozenset(VOTERS), CHANGED.places)
+    known = KnownPlaces(CHANGED.places, since=7)
+    told, welcome = challenge.hello(frame_of(answer), frozenset(VOTERS), known)
     assert hello.answer(frame_of(welcome)) is None
-    assert hello.places == CHANGED.places
+    assert hello.known == known
     return told
 
 
@@ -226,6 +234,13 @@ def test_two_members_recognize_each_other(secret):
 def test_a_stranger_is_refused(there, peer, said):
     with pytest.raises(LinkError, match=said):
         greet(greeting("n0", b"s" * 16), there, peer)
+
+
+@pytest.mark.parametrize("kind", [LinkError, Unlisted])
+def test_a_refused_member_learns_whether_it_is_in_the_list(kind):
+    with pytest.raises(LinkError, match="it refuses this member: why") as refused:
+        Hello(greeting("n1"), "n0").answer(frame_of(refusal(kind("why"))))
+    assert type(refused.value) is kind
 
 
 def test_a_member_that_does_not_know_the_secret_gets_no_messages():

@@ -12,7 +12,7 @@ from cometmq.broker.replication.allowed_addresses import (
     IpsOf,
     plain_ips_of,
 )
-from cometmq.broker.replication.group.greeting import OwnGreeting
+from cometmq.broker.replication.group.greeting import KnownPlaces, OwnGreeting
 from cometmq.broker.replication.group.log_bytes import GroupLogBytes
 from cometmq.broker.replication.group.member_files import STATE_NAME, MemberFiles, is_members
 from cometmq.broker.replication.group.orders import GroupOrders
@@ -56,8 +56,10 @@ class ElectedGroup:
     Attributes:
         running: The member.
         orders: The requests of operators to it.
+        is_listed: False after another member has refused this one as no member, until one accepts it.
     """
 
+    is_listed = True
     # Id of a leader that was removed, while its answers may still be needed.
     _removed_leader = ""
 
@@ -148,9 +150,13 @@ class ElectedGroup:
                 self._removed_leader = ""
                 self._connect()
 
-    def _learn(self, places: tuple[MemberPlace, ...]) -> None:
-        """Note the addresses that another member knows; this member's log may not have them yet."""
-        found = {each.member: PeerAddress(*split_address(each.address)) for each in places}
+    def _learn(self, known: KnownPlaces) -> None:
+        """Note the addresses that another member knows, unless its list is older; this member's log may not have them yet."""
+        if known.since < self.running.member.log.memberships.start_of_last():
+            return
+        found = {
+            each.member: PeerAddress(*split_address(each.address)) for each in known.places
+        }
         if not found.items() <= self._learned.items():
             together = {**self._learned, **found}
             self._learned = together if len(together) <= _LEARNED_MAX else found
@@ -161,7 +167,9 @@ class ElectedGroup:
         if self._is_closed:
             return
         known, running = self._addresses(), self.running
-        self._port.admit(frozenset(known), running.member.log.membership.places)
+        log = running.member.log
+        places = KnownPlaces(log.membership.places, log.memberships.start_of_last())
+        self._port.admit(frozenset(known), places)
         for member, link in list(self._links.items()):
             if known.get(member) != link.place:
                 del self._links[member], self._senders[member]
@@ -171,10 +179,20 @@ class ElectedGroup:
                 continue
             link = PeerLink(
                 member, address, self._own, uses=self._transport, clock=self._clock,
-                on_refused=running.refused, on_places=self._learn,
+                on_refused=running.refused, on_places=self._learn, on_listed=self._note_listed,
             )  # fmt: skip
             self._links[member], self._senders[member] = link, link.send
             link.start()
+
+    def _note_listed(self) -> None:
+        """Update `is_listed`. A member with an old list may refuse a new one, which the leader accepts."""
+        links = self._links.values()
+        is_listed = any(each.is_open for each in links) or not any(
+            each.is_unlisted for each in links
+        )
+        if is_listed != self.is_listed:
+            self.is_listed = is_listed
+            self.running.on_change()
 
     def error_of(self, member: str) -> str | None:
         """Return why another member is not connected; None if it is."""

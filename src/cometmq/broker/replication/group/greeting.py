@@ -4,7 +4,7 @@
 | --- | --- |
 | the member that was connected to | `challenge`: its group and id, and random bytes |
 | the one that connected | `hello`: its group, id, number of its run, its broker's address, random bytes, and a proof |
-| the member that was connected to | `welcome` with a proof and the places of all members, or `refusal` with the reason |
+| the member that was connected to | `welcome` with a proof, the places of all members and the offset from which they apply, or `refusal` with the reason |
 
 With haSecretFile, each proves that it knows the secret (`codec.replication.proof_of`).
 """
@@ -22,6 +22,10 @@ from cometmq.replication.group.wire import (
     encode_frame,
     read_places,
 )
+
+
+class Unlisted(LinkError):
+    """A member refuses another one because its list of the members does not have it."""
 
 
 class OwnGreeting(NamedTuple):
@@ -50,6 +54,18 @@ class PeerHello(NamedTuple):
     address: str
 
 
+class KnownPlaces(NamedTuple):
+    """The places of all members, as a member knows them.
+
+    Attributes:
+        places: Addresses and ids; empty while dLegerPeers applies.
+        since: Physical offset of the change of members from which they apply; 0 before the first change.
+    """
+
+    places: tuple[MemberPlace, ...] = ()
+    since: int = 0
+
+
 class Challenge:
     """The greeting from the side of the member that was connected to."""
 
@@ -71,13 +87,14 @@ class Challenge:
         )
 
     def hello(
-        self, frame: GroupFrame, members: frozenset[str], places: tuple[MemberPlace, ...]
+        self, frame: GroupFrame, members: frozenset[str], known: KnownPlaces
     ) -> tuple[PeerHello, list[Content]]:
         """Check the hello of the other side; return its data, and the welcome to send.
 
         Raises:
             CodecError: The frame is no hello.
-            LinkError: The other side is no other member of this group, or does not know the secret.
+            Unlisted: The other side is no other member, by this member's list.
+            LinkError: It is no member of this group, or does not know the secret.
         """
         if frame.type != "hello":
             raise CodecError(f"a frame of the type {frame.type} came in place of a hello")
@@ -88,7 +105,7 @@ class Challenge:
                 f"it is a member of the group {of.text('group')}, not of {own.group}"
             )
         if peer.member not in members or peer.member == own.own:
-            raise LinkError(
+            raise Unlisted(
                 f"the group has no other member {peer.member}; cometmq cluster member add adds one"
             )
         theirs = _bytes(of.text("chance"))
@@ -98,7 +115,12 @@ class Challenge:
             raise LinkError("it does not know the secret in haSecretFile")
         mine = proof_of(own.secret, b"peer", self._chance, theirs, said)
         return peer, encode_frame(
-            {"type": "welcome", "proof": mine.hex(), "places": [*map(list, places)]}
+            {
+                "type": "welcome",
+                "proof": mine.hex(),
+                "places": [*map(list, known.places)],
+                "since": known.since,
+            }
         )
 
 
@@ -106,13 +128,13 @@ class Hello:
     """The greeting from the side of the member that connects to `peer`.
 
     Attributes:
-        places: Addresses and ids of the members, as the peer knows them; empty while dLegerPeers still applies.
+        known: The places of the members, as the peer knows them.
     """
 
     def __init__(self, own: OwnGreeting, peer: str) -> None:
         self._own = own
         self._peer = peer
-        self.places: tuple[MemberPlace, ...] = ()
+        self.known = KnownPlaces()
         self._chance = secrets.token_bytes(CHANCE_SIZE)
         self._theirs = b""
 
@@ -121,6 +143,7 @@ class Hello:
 
         Raises:
             CodecError: The frame does not belong to a greeting.
+            Unlisted: The peer's list of the members does not have this member.
             LinkError: The other side is not the peer, or refuses this member for the reason in the text.
         """
         of = frame.header
@@ -129,7 +152,8 @@ class Hello:
                 of.text("group"), of.text("selfId"), of.int32("version"), of.text("chance")
             )
         if frame.type == "refusal":
-            raise LinkError(f"it refuses this member: {of.text('why')}")
+            kind = Unlisted if of.flag("isUnlisted", default=False) else LinkError
+            raise kind(f"it refuses this member: {of.text('why')}")
         if frame.type != "welcome" or not self._theirs:
             raise CodecError(f"a frame of the type {frame.type} came in place of a greeting")
         if not is_proof(
@@ -141,7 +165,7 @@ class Hello:
             self._said,
         ):
             raise LinkError("it does not know the secret in haSecretFile")
-        self.places = read_places(of, "places")
+        self.known = KnownPlaces(read_places(of, "places"), of.int64("since", 0))
         return None
 
     def _hello(self, group: str, peer: str, version: int, chance: str) -> list[Content]:
@@ -174,9 +198,10 @@ class Hello:
         return _said(own.group, own.own, self._peer, str(own.run), own.address)
 
 
-def refusal(why: str) -> list[Content]:
+def refusal(why: CodecError | LinkError) -> list[Content]:
     """Return the frame that refuses a connection."""
-    return encode_frame({"type": "refusal", "why": why[:500]})
+    is_unlisted = isinstance(why, Unlisted)
+    return encode_frame({"type": "refusal", "why": str(why)[:500], "isUnlisted": is_unlisted})
 
 
 def _said(*parts: str) -> bytes:

@@ -8,7 +8,12 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import NamedTuple, cast
 
-from cometmq.broker.replication.group.greeting import Hello, OwnGreeting
+from cometmq.broker.replication.group.greeting import (
+    Hello,
+    KnownPlaces,
+    OwnGreeting,
+    Unlisted,
+)
 from cometmq.broker.settings.group_keys import PeerAddress
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CodecError, LinkError, SettingsError
@@ -16,7 +21,6 @@ from cometmq.model.text import error_text
 from cometmq.model.tls import TlsSettings
 from cometmq.net.tasks import Tasks
 from cometmq.net.tls import client_context
-from cometmq.replication.group.messages import MemberPlace
 from cometmq.replication.group.wire import Content, GroupFrames, encode_frame
 
 _log = logging.getLogger(__name__)
@@ -49,7 +53,7 @@ class _LinkConnection(asyncio.Protocol):
     """One connection: the greeting, then messages to the peer and its answers to pings."""
 
     def __init__(
-        self, hello: Hello, clock: Clock, on_places: Callable[[tuple[MemberPlace, ...]], None]
+        self, hello: Hello, clock: Clock, on_places: Callable[[KnownPlaces], None]
     ) -> None:
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.why: Exception | None = None
@@ -73,7 +77,7 @@ class _LinkConnection(asyncio.Protocol):
                 answer = self._hello.answer(frame)
                 if answer is None:
                     self.is_open = self.was_open = True
-                    self._on_places(self._hello.places)
+                    self._on_places(self._hello.known)
                 else:
                     self.write(answer)
         except (CodecError, LinkError) as error:
@@ -105,6 +109,7 @@ class PeerLink:
         member: Id of the other member.
         place: Its address.
         error: Why it is not connected; None while it is.
+        is_unlisted: Whether the other member has refused the last greeting, because its list does not have this member.
     """
 
     def __init__(
@@ -116,7 +121,8 @@ class PeerLink:
         uses: PeerTransport,
         clock: Clock,
         on_refused: Callable[[str], None],
-        on_places: Callable[[tuple[MemberPlace, ...]], None],
+        on_places: Callable[[KnownPlaces], None],
+        on_listed: Callable[[], None],
     ) -> None:
         """Connect to `place` after `start`.
 
@@ -128,6 +134,7 @@ class PeerLink:
             clock: The clock.
             on_refused: Called with the id if no process listens there.
             on_places: Called with the places of all members when the other one has accepted a connection.
+            on_listed: Called when `is_unlisted` may have changed.
         """
         self.member = member
         self.error: str | None = "it has not been connected yet"
@@ -137,6 +144,8 @@ class PeerLink:
         self._clock = clock
         self._on_refused = on_refused
         self._on_places = on_places
+        self._on_listed = on_listed
+        self.is_unlisted = False
         self._connection: _LinkConnection | None = None
         self._tasks = Tasks(f"member {member}")
 
@@ -198,12 +207,16 @@ class PeerLink:
         """Ping the peer until the connection ends, or close it when silent; return whether the greeting succeeded."""
         while not connection.gone.done():
             if connection.is_open:
-                self.error = None
+                if self.error is not None:
+                    self.error, self.is_unlisted = None, False
+                    self._on_listed()
                 connection.write(_PING)
             if self._clock.monotonic() - connection.heard_at > SILENCE_SECONDS:
                 connection.close(LinkError(f"it was silent for {SILENCE_SECONDS:g} s"))
             await asyncio.wait([connection.gone], timeout=PING_SECONDS)
         self._connection = None
+        self.is_unlisted = isinstance(connection.why, Unlisted)
+        self._on_listed()
         self._say(str(connection.why or "it closed the connection"))
         return connection.was_open
 

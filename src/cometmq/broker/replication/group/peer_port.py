@@ -5,13 +5,19 @@ import logging
 from collections.abc import Callable
 from typing import cast
 
-from cometmq.broker.replication.group.greeting import Challenge, OwnGreeting, PeerHello, refusal
+from cometmq.broker.replication.group.greeting import (
+    Challenge,
+    KnownPlaces,
+    OwnGreeting,
+    PeerHello,
+    refusal,
+)
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CodecError, LinkError
 from cometmq.net.connections import Bounds, OpenConnection, ServedProtocol
 from cometmq.net.door import AddressCheck, Door
 from cometmq.net.tls import ServerTls
-from cometmq.replication.group.messages import MemberPlace, Message
+from cometmq.replication.group.messages import Message
 from cometmq.replication.group.wire import GroupFrames, decode_message, encode_frame
 
 _log = logging.getLogger(__name__)
@@ -32,7 +38,7 @@ class PeerPort:
     Attributes:
         door: Accepts connections; its `bind` gives the port an address.
         members: Ids of the members that may connect; set by `admit`.
-        places: Addresses and ids of the members, which this member sends to each member that connects.
+        known: The places of the members, which this member sends to each member that connects.
     """
 
     def __init__(
@@ -47,7 +53,7 @@ class PeerPort:
         """Call `on_message` with each message of another member and its size; the receiver calls `handled` later."""
         self.own = own
         self.members: frozenset[str] = frozenset()
-        self.places: tuple[MemberPlace, ...] = ()
+        self.known = KnownPlaces()
         self.clock = clock
         self.door = Door(
             self._accept, clock, name="group port", bounds=_BOUNDS, tls=tls, admission=admission
@@ -60,9 +66,9 @@ class PeerPort:
     def _accept(self, came: OpenConnection) -> "PeerConnection":
         return PeerConnection(self, came)
 
-    def admit(self, members: frozenset[str], places: tuple[MemberPlace, ...]) -> None:
+    def admit(self, members: frozenset[str], known: KnownPlaces) -> None:
         """Let only these members connect, and send them the places when they do; close the connections of others."""
-        self.members, self.places = members, places
+        self.members, self.known = members, known
         for member, peer in self._peers.items():
             if member not in members:
                 peer.abort()
@@ -155,7 +161,7 @@ class PeerConnection(ServedProtocol):
             for frame in self._frames.received(data):
                 if self.hello is None:
                     hello, welcome = self._challenge.hello(
-                        frame, self._port.members, self._port.places
+                        frame, self._port.members, self._port.known
                     )
                     self._port.greeted(self, hello)
                     self.hello, self._frames.is_greeted = hello, True
@@ -166,14 +172,14 @@ class PeerConnection(ServedProtocol):
                     message = decode_message(frame, self.hello.member)
                     self._port.came(self, message, frame.size)
         except (CodecError, LinkError) as error:
-            self._refuse(str(error))
+            self._refuse(error)
 
     def _write(self, parts: list[bytes | bytearray | memoryview]) -> None:
         if self._transport is not None:
             self._transport.writelines(parts)
 
-    def _refuse(self, why: str) -> None:
-        self._port.door.refuse(self.address, why)
+    def _refuse(self, why: CodecError | LinkError) -> None:
+        self._port.door.refuse(self.address, str(why))
         if self._transport is None:
             return
         if self.hello is None:
