@@ -38,6 +38,8 @@ _PATIENT = {
     "waitTimeMillsInSendQueue": _PATIENT_MS,
     "osPageCacheBusyTimeOutMills": _PATIENT_MS,
 }
+# Filters by SQL92; and the level that rows use, the third, is due when all of them are over.
+_SPECIAL = {"enablePropertyFilter": "true", "messageDelayLevel": "1s 5s 24h"}
 # How many requests a turn handles depends on the time they take, and with it what each costs.
 _TURNS_OF_ANY_TIME = (
     "import runpy; from cometmq.net import turn; "
@@ -61,18 +63,29 @@ class Load:
         mode: of loadgen; or `batch`, by our client.
         flags: how.
         warm: how else before it is counted; empty: not at all.
-        filled: messages that are there for it to read.
+        filled: sends of messages that are there for it to read; empty: none.
     """
 
     mode: str
     flags: dict[str, Any]
     warm: dict[str, Any] = field(default_factory=dict)
-    filled: int = 0
+    filled: dict[str, Any] = field(default_factory=dict)
 
 
 def _sends(conns: int, window: int, messages: int, **special: Any) -> Load:
     flags = {"topic": "Sent", "conns": conns, "window": window, "secs": _SECONDS_MAX, **special}
     return Load("send", {**flags, "messages": messages}, {"messages": messages // 3})
+
+
+def _pops(topic: str, wanted: str = "TAG:*", **filled: Any) -> Load:
+    flags = {"topic": topic, "conns": 4, "secs": _SECONDS_MAX, "filter": wanted}
+    return Load("pop", flags, filled=filled)
+
+
+def _look_ups(kind: str, conns: int, window: int, messages: int) -> Load:
+    """Requests of a kind about messages that are there; of each kind they are in a topic of their own."""
+    made = _sends(conns, window, messages, kind=kind, topic=f"Looked-{kind}")
+    return replace(made, filled={"messages": 3_200, "keys": True})
 
 
 ROWS = {
@@ -81,13 +94,24 @@ ROWS = {
     "w256": _sends(4, 256, 51_200),
     "w256 1 KiB": _sends(4, 256, 51_200, topic="Large", size=1024),
     "w256 keys": _sends(4, 256, 25_600, topic="Keyed", keys=True),
-    "pull": Load("pull", {"topic": "Pulled", "conns": 4, "secs": 6}, {"secs": 1}, 40_000),
-    "pop": Load("pop", {"topic": "Popped", "conns": 4, "secs": _SECONDS_MAX}, filled=12_800),
+    "pull": Load(
+        "pull", {"topic": "Pulled", "conns": 4, "secs": 6}, {"secs": 1}, {"messages": 40_000}
+    ),
+    "pop": _pops("Popped", messages=12_800),
+    "pop TAG 10": _pops("PoppedByTag", "TAG:t1", messages=64_000, tags=10),
+    "pop SQL92 10": _pops("PoppedBySql", "SQL92:a = 1", messages=64_000, tags=10),
     "batch": Load("batch", {"rounds": 100}, {"rounds": 40}),
     "transactions": Load(
         "transact", {"topic": "Ended", "conns": 4, "window": 64, "secs": 6}, {"secs": 1}
     ),
-    "refused": replace(_sends(4, 16, 6_400, kind="refuse", topic="Refused"), filled=3_200),
+    "refused": _look_ups("refuse", 4, 16, 6_400),
+    "key": _look_ups("key", 4, 1, 3_200),
+    "no key": _look_ups("nokey", 4, 1, 3_200),
+    "view": _look_ups("view", 4, 1, 6_400),
+    "time": _look_ups("time", 4, 1, 3_200),
+    "heartbeats": _sends(16, 1, 6_400, kind="heartbeat"),
+    "locks": _sends(16, 1, 6_400, kind="lock"),
+    "delayed": _sends(4, 64, 12_800, kind="delay", topic="Delayed"),
     "max offset": _sends(1, 16, 9_600, kind="max"),
 }
 
@@ -164,8 +188,8 @@ class Counted:
         """
         load = ROWS[row]
         if load.filled:
-            filling = _sends(4, 64, load.filled, topic=load.flags["topic"])
-            self._run(filling)
+            filling = {"topic": load.flags["topic"], **load.filled}
+            self._run(_sends(4, 64, **filling))
         if load.warm:
             self._run(load, **load.warm)
         self._control("-i", "on")
@@ -217,7 +241,7 @@ def counted_broker(folder: Path, python: str = sys.executable) -> Iterator[Count
         CallgrindMissing: valgrind is not installed.
     """
     require_callgrind()
-    settings = {**SETTINGS, **_PATIENT, "mappedFileSizeCommitLog": _LOG_FILE_SIZE}
+    settings = {**SETTINGS, **_PATIENT, **_SPECIAL, "mappedFileSizeCommitLog": _LOG_FILE_SIZE}
     with processes.nameserver(folder / "nameserver") as names:
         broker = processes.broker(folder / "broker", names.address, settings=settings)
         broker.command = [

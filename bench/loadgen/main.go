@@ -72,7 +72,7 @@ func main() {
 	keys := f.Bool("keys", false, "give each message a key of its own")
 	tags := f.Int("tags", 0, "give the messages so many tags, and values of the property a, in turn")
 	kind := f.String("kind", "", "send requests of this kind in place of plain sends: max, heartbeat, lock, delay, timer, half, key, nokey, view, time, refuse")
-	filter := f.String("filter", everything, "of pulls, as KIND:EXPRESSION")
+	filter := f.String("filter", everything, "of pulls and pops, as KIND:EXPRESSION")
 	rate := f.Int("rate", 500, "messages a second that groups wait for")
 	broker := f.String("broker", "broker-a", "broker name put in the request")
 	ready := f.Int("ready", 0, "send so many requests again and again, made before the time begins")
@@ -101,7 +101,7 @@ func main() {
 	case "idle":
 		r = idle(addr, *conns, *topic, *broker)
 	case "pop":
-		r = pop(addr, *conns, *secs, *topic, *broker)
+		r = pop(addr, *conns, *secs, *topic, *filter, *broker)
 	}
 	r.Mode = mode
 	out, _ := json.Marshal(r)

@@ -14,7 +14,7 @@ import (
 // pop takes up to 32 messages of any queue on each connection and acknowledges each with a request of its own, all of them
 // in flight at once; it ends when the topic is empty or the time is over. A message counts when its
 // acknowledgement is answered.
-func pop(addr string, conns, secs int, topic, broker string) report {
+func pop(addr string, conns, secs int, topic, filter, broker string) report {
 	var messages, refused int64
 	var all []int64
 	var mu sync.Mutex
@@ -36,7 +36,7 @@ func pop(addr string, conns, secs int, topic, broker string) report {
 			var mine []int64
 			for empty := 0; empty < 20 && time.Now().Before(end); {
 				t := time.Now()
-				popRequest(w, topic, broker)
+				popRequest(w, topic, filter, broker)
 				h, _, err := readFrame(r, &buf)
 				if err != nil {
 					break
@@ -75,10 +75,11 @@ func pop(addr string, conns, secs int, topic, broker string) report {
 	return r
 }
 
-func popRequest(w *bufio.Writer, topic, broker string) {
+func popRequest(w *bufio.Writer, topic, filter, broker string) {
+	kind, expression, _ := strings.Cut(filter, ":")
 	writeFrame(w, []byte(fmt.Sprintf(
-		`{"code":200050,"extFields":{"consumerGroup":"popstick","topic":"%s","queueId":"-1","maxMsgNums":"32","invisibleTime":"60000","pollTime":"0","bornTime":"0","initMode":"0","expType":"TAG","exp":"*","order":"false","bname":"%s"},"flag":0,"language":"JAVA","opaque":1,"serializeTypeCurrentRPC":"JSON","version":479}`,
-		topic, broker)), nil)
+		`{"code":200050,"extFields":{"consumerGroup":"popstick","topic":"%s","queueId":"-1","maxMsgNums":"32","invisibleTime":"60000","pollTime":"0","bornTime":"0","initMode":"0","expType":"%s","exp":"%s","order":"false","bname":"%s"},"flag":0,"language":"JAVA","opaque":1,"serializeTypeCurrentRPC":"JSON","version":479}`,
+		topic, kind, expression, broker)), nil)
 	w.Flush()
 }
 

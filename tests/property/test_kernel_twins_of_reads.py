@@ -222,7 +222,7 @@ def test_records_of_entries_are_the_same(data, sizes, count_max, size_max, log_s
             around[slice(*place)], *limits
         )
         records = reference.gather(view, BASE, runs)
-        assert found == (records, count, looked, runs[-1][1])
+        assert found == (records, count, looked, runs[-1][1] if runs else -1)
         assert (len(records), removed, reference.count_records(records)) == (size, False, count)
 
 

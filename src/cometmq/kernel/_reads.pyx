@@ -183,7 +183,7 @@ def plain_read(
             first, file = <const uint8_t *>content.buf, <const uint8_t *>log.buf
             if not choose_records(
                 &chosen, first + start, first + stop, count_max, size_max, log_start, match, file, base, base + log.len,
-            ) or not chosen.count:
+            ) or not chosen.looked:
                 return None
             records = PyBytes_FromStringAndSize(NULL, chosen.size)
             put_records(<uint8_t *>PyBytes_AS_STRING(records), &chosen, file, base)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import TypeVar
 
+from cometmq.kernel.filters import PropertyFilter
 from cometmq.kernel.layouts import (
     BLANK_SIZE,
     GAP_CODE,
@@ -52,7 +53,7 @@ def plain_read(
     count_max: int,
     size_max: int,
     log_start: int,
-    match: Callable[[int], bool] | None,
+    match: Callable[[int], bool] | PropertyFilter | None,
     view: memoryview,
     base: int,
 ) -> tuple[bytes, int, int, int] | None:
@@ -63,16 +64,18 @@ def plain_read(
         count_max: Maximum number of messages, at least 1.
         size_max: Maximum size of the records, bytes; the first one may exceed it.
         log_start: Physical offset of the log's first byte.
-        match: Returns whether a tags code is subscribed; None: all are.
+        match: Returns whether a tags code is subscribed, or a property filter; None: all messages are wanted.
         view: The log file that contains the records.
         base: Physical offset of its first byte.
 
     Returns:
-        The records, their number, the number of checked entries, and the physical offset after the last record. None if
-            nothing was found, there are incomplete or more than ENTRIES_MAX entries, or an entry is not simple: its message
-            is deleted or lost, or is not within the file, or there is no record of this size and offset, or it is
-            before the previous one.
+        The records, maybe none, their number, the number of checked entries, and the physical offset after the last record
+            that was looked at, -1 without any. None if no entry was checked, there are incomplete or more than ENTRIES_MAX
+            entries, or an entry is not simple: its message is deleted or lost, or is not within the file, or there is no
+            record of this size and offset, or it is before the previous one, or a property filter leaves it undecided.
     """
+    if isinstance(match, PropertyFilter):
+        return None
     content, start, stop = entries
     if not 0 <= start <= stop <= min(len(content), start + ENTRIES_MAX * QUEUE_ENTRY.size):
         return None
@@ -80,7 +83,7 @@ def plain_read(
         return None
     pieces: list[memoryview] = []
     looked, left = 0, size_max
-    end, limit, read_head = base, base + len(view), _HEAD.unpack_from
+    end, limit, read_head = -1, base + len(view), _HEAD.unpack_from
     for place, size, tags_code in _ENTRY.iter_unpack(content[start:stop]):
         if not 0 < size <= left and (pieces or size <= 0):
             break
@@ -89,7 +92,7 @@ def plain_read(
             return None
         if match is not None and not match(tags_code):
             continue
-        if size < RECORD_SIZE_MIN or place < end or place + size > limit:
+        if size < RECORD_SIZE_MIN or place < max(end, base) or place + size > limit:
             return None
         at = place - base
         found_size, magic, found_place = read_head(view, at)
@@ -100,4 +103,4 @@ def plain_read(
         end = place + size
         if len(pieces) >= count_max:
             break
-    return (b"".join(pieces), len(pieces), looked, end) if pieces else None
+    return (b"".join(pieces), len(pieces), looked, end) if looked else None

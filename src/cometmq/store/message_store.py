@@ -142,11 +142,13 @@ class MessageStore:
         self.queue_for_append = table.open_for_append
         self.queue_to_watch, self.queue_counts = reading.queue_to_watch, reading.queue_counts
         self.get, self.pull, self.entries = reading.get, reading.pull, reading.entries
+        self.get_filtered = reading.get_filtered
         self.mended_entry, self.has_extended = (
             reading.mended_entry,
             self._directory.extended.has,
         )
         self.read_record, self.store_time_at = reading.read_record, reading.store_time_at
+        self.read_records = reading.read_records
         self.earliest_store_time = reading.earliest_store_time
         self.offset_by_time = reading.offset_by_time
         self.change_limits = reading.change_limits

@@ -3,6 +3,7 @@
 If a docstring says that a call may block on the device, the call belongs in a reader thread.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 from cometmq.codec.other_queues import is_extended_address
@@ -11,6 +12,7 @@ from cometmq.kernel import RECORD_SIZE_MIN
 from cometmq.store.batch_queues import BatchQueue
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.directory import StoreDirectory
+from cometmq.store.disk import Buffer
 from cometmq.store.queue_mending import QueueMending
 from cometmq.store.reader import GetResult, GetStatus, Match, Reader
 from cometmq.store.settings import StoreSettings
@@ -32,6 +34,7 @@ class ReadSide:
         self._mending = QueueMending(log, queues.files, settings, read_only=directory.read_only)
         self._reader = Reader(log, queues.files, settings, self._mending)
         self.pull, self.change_limits = self._reader.pull, self._reader.change_limits
+        self.get_filtered = self._reader.get_filtered
         # For standard queues, both in any thread; they may block.
         self.entries, self.mended_entry = queues.read_entries, self._mending.entry
         self._times = TimeSearch(log, queues.files)
@@ -100,13 +103,7 @@ class ReadSide:
         """
         if size is not None:
             record = self._log.read(physical_offset, size, may_wait=may_wait)
-            if record is None or size < RECORD_SIZE_MIN:
-                return None
-            is_there = int.from_bytes(record[:4]) == size and (
-                int.from_bytes(record[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8])
-                == physical_offset
-            )
-            return record if is_there else None
+            return record if _is_record(record, physical_offset, size) else None
         head = self._log.read(physical_offset, PHYSICAL_OFFSET_AT + 8, may_wait=may_wait)
         if head is None or int.from_bytes(head[PHYSICAL_OFFSET_AT:]) != physical_offset:
             return None
@@ -114,6 +111,24 @@ class ReadSide:
         if size < RECORD_SIZE_MIN:
             return None
         return self._log.read(physical_offset, size, may_wait=may_wait)
+
+    def read_records(self, places: Sequence[tuple[int, int]]) -> list[Buffer | None]:
+        """Return the records at these physical offsets, of these sizes, None for each that is not there; may block; any thread.
+
+        Records that are near to each other are read with one call, so it is faster than `read_record` for each.
+        """
+        end = self._log.positions.committed
+        is_within = all(
+            size >= RECORD_SIZE_MIN and offset <= end - size for offset, size in places
+        )
+        runs = [(offset, offset + size) for offset, size in places]
+        pieces = self._reader.read_pieces(runs) if is_within else None
+        if pieces is None:
+            return [self.read_record(offset, size) for offset, size in places]
+        return [
+            piece if _is_record(piece, *place) else None
+            for piece, place in zip(pieces, places, strict=True)
+        ]
 
     def store_time_at(self, queue: ConsumeQueue, offset: int, *, may_wait: bool = True) -> int:
         """Return the store time of a message, or of the next after a gap, in ms; -1 (batch queues: also 0) if none is found.
@@ -166,3 +181,14 @@ class ReadSide:
         else:
             time_of = self._times.time_at_once(queue)
         return offset_by_time(queue, timestamp_ms, upper=upper, time_of=time_of)
+
+
+def _is_record(content: Buffer | None, physical_offset: int, size: int) -> bool:
+    """Return whether bytes of the log are a record that has this size and belongs at this physical offset."""
+    return (
+        content is not None
+        and size >= RECORD_SIZE_MIN
+        and int.from_bytes(content[:4]) == size
+        and int.from_bytes(content[PHYSICAL_OFFSET_AT : PHYSICAL_OFFSET_AT + 8])
+        == physical_offset
+    )

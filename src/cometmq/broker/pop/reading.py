@@ -210,7 +210,7 @@ class PopReader:
     ) -> Steps[GetResult]:
         _, topic, queue_id = place
         count = pop.request.max_msg_nums - taken.count
-        codes, passes = pop.wanted
+        codes, passes, fast = pop.wanted
         if passes is None:
             result = self._store.get(topic, queue_id, offset, max_count=count, match=codes)
             if result.cold is None:
@@ -221,7 +221,7 @@ class PopReader:
             )
             return found
         size_max = self._settings.transfer_bytes_in_memory
-        wanted = ReadRequest(topic, queue_id, offset, count, size_max, passes)
+        wanted = ReadRequest(topic, queue_id, offset, count, size_max, passes, fast)
         lend = partial(self._read_cold, pop, taken)
         read = FilteredRead(self._store, wanted, taken.budget, lend)
         result = yield from read.steps()

@@ -1,8 +1,9 @@
 """Reads records through a filter on their properties, in rounds until enough of them have passed or a limit is reached.
 
-The store knows queue entries but not the properties of records, so this is a layer above it. A read examines as
-many entries as RocketMQ's (800) at most, and works for some milliseconds (plus waits for the disk), so that a filter that
-matches nothing cannot block the event loop for long. The result has the offset at which the next read continues.
+The kernel has filters for most expressions and tests all messages of a read that are in memory (`MessageStore.get_filtered`);
+other reads test one message after the other. A read examines as many entries as RocketMQ's (800) at most, and works for
+some milliseconds (plus waits for the disk), so that a filter that matches nothing cannot block the event loop for long.
+The result has the offset at which the next read continues.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from cometmq.codec.record import QUEUE_OFFSET_AT, property_block
+from cometmq.kernel import PropertyFilter
 from cometmq.model.clock import Clock
 from cometmq.steps.steps import Steps
 from cometmq.store.message_store import MessageStore
@@ -44,6 +46,7 @@ class ReadRequest(NamedTuple):
         count_max: Largest number of messages.
         size_max: Largest size in bytes; the first message is returned whatever its size.
         passes: Returns whether a message with this property block is wanted.
+        fast: As in `MessageFilter`.
     """
 
     topic: str
@@ -52,6 +55,7 @@ class ReadRequest(NamedTuple):
     count_max: int
     size_max: int
     passes: Callable[[bytes], bool]
+    fast: PropertyFilter | None = None
 
 
 class FilteredRead:
@@ -84,6 +88,9 @@ class FilteredRead:
 
         The read ends when enough are found, at the queue's end, after 800 entries, or when the time is used up.
         """
+        together = self._timed(self._read_together)
+        if together is not None:
+            return together
         while True:
             result = self._timed(self._read)
             if result.cold is None:
@@ -100,6 +107,21 @@ class FilteredRead:
             return work()
         finally:
             budget.seconds = self._until - budget.now()
+
+    def _read_together(self) -> GetResult | None:
+        """Read and test the messages together; None if they must be tested one by one."""
+        request = self._request
+        queue = self._store.queue(request.topic, request.queue_id)
+        if request.fast is None or queue is None or queue.is_batch:
+            return None
+        result = self._store.get_filtered(
+            queue, request.offset,
+            max_count=request.count_max, max_bytes=request.size_max, wanted=request.fast,
+        )  # fmt: skip
+        if result is not None:
+            looked = result.next_offset - request.offset
+            self.is_cut = looked >= LOOKED_MAX and result.next_offset < result.max_offset
+        return result
 
     def _read(self) -> GetResult:
         request = self._request

@@ -47,10 +47,12 @@ class MessageFilter(NamedTuple):
     Attributes:
         codes: The tag hashes that pass; None if tags do not matter.
         passes: Returns whether a message with this property block passes; None if properties do not matter.
+        fast: A filter of the kernel with the same results as `passes`, or that leaves some to it; None if there is none.
     """
 
     codes: frozenset[int] | None = None
     passes: Passes | None = None
+    fast: PropertyFilter | None = None
 
 
 class Filters:
@@ -90,7 +92,7 @@ class Filters:
             return MessageFilter(subscription.codes if subscription.tags else None)
         self._check_kind(subscription.kind)
         try:
-            passes = _sql92(subscription.expression)
+            wanted = _sql92(subscription.expression)
         except ExpressionError as error:
             if is_asked:
                 raise RequestError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
@@ -100,7 +102,7 @@ class Filters:
             ) from None
         if self._settings.is_retry_filtered and is_retry_topic(subscription.topic):
             return MessageFilter(passes=partial(self._passes_origin, {}, group))
-        return MessageFilter(passes=passes)
+        return MessageFilter(passes=wanted.matches, fast=wanted.fast)
 
     def fast_match(self, subscription: Subscription) -> TagCodes | PropertyFilter | None:
         """Return the match of `AnswerTerms` with the meaning of `filter_of`; None if the kernel has none for it (yet).
@@ -132,7 +134,7 @@ class Filters:
         if origin is None or origin.kind == TAG:
             return _let_through
         try:
-            return _sql92(origin.expression)
+            return _sql92(origin.expression).matches
         except ExpressionError:
             return _let_through
 
@@ -153,11 +155,11 @@ def _let_through(_block: bytes) -> bool:
     return True
 
 
-def _sql92(expression: str) -> Passes:
+def _sql92(expression: str) -> "Sql92Filter":
     # Imported on first use, because it takes 4 ms and most brokers never need it.
     from cometmq.codec.sql92 import sql92_filter
 
-    return sql92_filter(expression).matches
+    return sql92_filter(expression)
 
 
 def _known_sql92(expression: str) -> "Sql92Filter | None":

@@ -270,7 +270,7 @@ class Pulls:
         count_max = min(max(request.max_msg_nums, 1), self._settings.transfer_count_in_memory)
         asked = ReadRequest(
             request.topic, request.queue_id, request.queue_offset,
-            count_max, size_max, wanted.passes,
+            count_max, size_max, wanted.passes, wanted.fast,
         )  # fmt: skip
         is_cold = False
 
