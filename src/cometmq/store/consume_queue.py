@@ -92,11 +92,13 @@ class ConsumeQueue(QueueEnd):
         self.tail = bytearray()
         self.tail_start += count
 
-    def tail_entry(self, offset: int) -> bytes:
-        """Return the entry at a queue offset as 20 bytes if it is in no file yet, else empty bytes; any thread."""
+    def tail_entry(self, offset: int, count: int = 1) -> bytes:
+        """Return up to `count` entries from a queue offset on if it is in no file yet, else empty bytes; any thread."""
         while True:
             start, tail = self.tail_start, self.tail
             first = (offset - start) * QUEUE_ENTRY_SIZE
-            entry = bytes(tail[first : first + QUEUE_ENTRY_SIZE]) if first >= 0 else b""
+            entries = (
+                bytes(tail[first : first + count * QUEUE_ENTRY_SIZE]) if first >= 0 else b""
+            )
             if start == self.tail_start:
-                return entry
+                return entries

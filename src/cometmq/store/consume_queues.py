@@ -78,7 +78,7 @@ class ConsumeQueues:
         end = min(offset + count, queue.max_offset)
         while offset + len(entries) < end:
             at = offset + len(entries)
-            content = queue.tail_entry(at)
+            content = queue.tail_entry(at, end - at)
             if not content:
                 # The entry is not in the tail, so it is in a file, unless a truncation has removed it.
                 in_files = min(end, queue.tail_start) - at

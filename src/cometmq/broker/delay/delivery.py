@@ -30,6 +30,7 @@ from cometmq.model.names import SCHEDULE_TOPIC
 from cometmq.steps.runner import NEVER
 from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
+from cometmq.store.disk import Buffer
 
 _log = logging.getLogger(__name__)
 
@@ -228,6 +229,7 @@ class DelayedDelivery:
         queue = store.queue(SCHEDULE_TOPIC, level.number - 1)
         assert queue is not None
         found = DueOfLevel(next_offset=max(offset, queue.min_offset))
+        due: list[QueueEntry] = []
         size_left = BATCH_SIZE_MAX
         for entry in store.entries(queue, found.next_offset, BATCH_COUNT_MAX):
             if self._waits(entry.tags_code, level):
@@ -235,7 +237,11 @@ class DelayedDelivery:
                 break
             if size_left <= 0:
                 break
-            content = store.read_record(entry.physical_offset, entry.size)
+            due.append(entry)
+            size_left -= entry.size
+        contents = store.read_records([(each.physical_offset, each.size) for each in due])
+        for entry, read in zip(due, contents, strict=True):
+            content = read
             if content is None:
                 mended = store.mended_entry(queue, found.next_offset)
                 if mended is not None:
@@ -245,7 +251,6 @@ class DelayedDelivery:
                     content = store.read_record(mended.physical_offset, mended.size)
             found.records.append(None if content is None else _decoded(content, entry))
             found.next_offset += 1
-            size_left -= len(content or b"")
         return found
 
     def _message(self, record: Record) -> InnerMessage | None:
@@ -262,7 +267,7 @@ class DelayedDelivery:
         return once_more(record, *place, properties, block=record.property_block)
 
 
-def _decoded(content: bytes, entry: QueueEntry) -> Record | None:
+def _decoded(content: Buffer, entry: QueueEntry) -> Record | None:
     """Decode a record; None if it cannot be decoded, because retrying it would block its level for ever."""
     try:
         return decode_record(content)

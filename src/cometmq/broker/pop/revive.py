@@ -92,11 +92,13 @@ class Revive:
         """Read the remaining messages of a check point; those that the store no longer has are left out."""
         body, parts = point.body, self._parts
         cursor = QueueCursor(parts.store, body.topic, body.queue_id, offset=0)
-        records = []
-        for offset in point.left():
-            record = yield from cursor.record_at(offset)
-            if record is not None:
-                records.append(record)
+        left = point.left()
+        records: list[Record] = []
+        for offset in left:
+            if offset >= cursor.offset:  # It was not read with those before it.
+                cursor.offset = offset
+                some = yield from cursor.next_records()
+                records += [record for record in some if record.queue_offset in left]
         return records
 
     def _messages(

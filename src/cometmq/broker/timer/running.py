@@ -23,6 +23,7 @@ from cometmq.codec.timer_files import UNIT_DELETE, UNIT_ROLL, TimerUnit
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import CodecError
 from cometmq.model.names import WHEEL_TIMER_TOPIC
+from cometmq.store.disk import Buffer
 from cometmq.store.timer.files import TimerFiles
 
 _log = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ class RunningSlot:
 
     def __init__(self, parts: Parts, files: TimerFiles) -> None:
         self._parts = parts
+        self._store = parts.store
         self.time_ms = files.read_ms
         self.pending: list[int] = []
         self.seen = -1
@@ -115,7 +117,7 @@ class RunningSlot:
         try:
             for position, unit in self._files.log.back_from(last, self.seen):
                 if unit.magic & UNIT_DELETE and not unit.magic & UNIT_ROLL:
-                    found = self._read(unit)
+                    found = self._found(unit, self._store.read_record(*_place_of(unit)))
                     if found is not None:
                         key = found.properties.get(keys_of.TIMER_DEL_UNIQKEY, "")
                         if is_of_topic(key, found.properties.get(keys_of.REAL_TOPIC, "")):
@@ -149,11 +151,18 @@ class RunningSlot:
         """Create messages of the units, in order, until they have about 1 MiB. May block; callable in any thread."""
         made: list[InnerMessage] = []
         topics: list[str] = []
-        size = taken = 0
-        now_ms = self._parts.clock.now_ms()
+        units: list[TimerUnit] = []
+        size = 0
         for position in positions:
+            if size >= BATCH_SIZE_MAX:
+                break
             unit = self._files.log.read(position)
-            found = self._read(unit)
+            units.append(unit)
+            size += unit.message_size
+        now_ms = self._parts.clock.now_ms()
+        contents = self._store.read_records([_place_of(unit) for unit in units])
+        for unit, content in zip(units, contents, strict=True):
+            found = self._found(unit, content)
             message = self._message(found, now_ms) if found is not None else None
             if message is not None:
                 made.append(message)
@@ -163,15 +172,10 @@ class RunningSlot:
                 and not is_of_deleted_topic(found.record, found.properties, self._parts.topics)
             ):
                 topics.append(found.properties.get(keys_of.REAL_TOPIC, ""))
-            taken += 1
-            size += unit.message_size
-            if size >= BATCH_SIZE_MAX:
-                break
-        return DueMessages(made, taken, topics)
+        return DueMessages(made, len(units), topics)
 
-    def _read(self, unit: TimerUnit) -> FoundUnit | None:
-        """Read the record of a unit; None if it is gone, cannot be decoded, or the log has another one in its place."""
-        content = self._parts.store.read_record(unit.physical_offset, unit.message_size)
+    def _found(self, unit: TimerUnit, content: Buffer | None) -> FoundUnit | None:
+        """Decode the record of a unit; None if it is gone, cannot be decoded, or the log has another one in its place."""
         if content is None:
             _log.warning(
                 "the timer skips physical offset %d: the log has no record there",
@@ -216,6 +220,10 @@ class RunningSlot:
         return delivery(
             self._parts.topics, record, properties, enqueued_ms=unit.write_ms, now_ms=now_ms
         )
+
+
+def _place_of(unit: TimerUnit) -> tuple[int, int]:
+    return unit.physical_offset, unit.message_size
 
 
 def delivery(

@@ -3,7 +3,9 @@
 import logging
 from dataclasses import dataclass, field
 
+from cometmq.broker.inner.redelivery import BATCH_SIZE_MAX
 from cometmq.broker.timer.times import wanted_ms
+from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import Record, decode_record
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import CodecError
@@ -48,14 +50,21 @@ class TimerQueue:
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
 
     def read(self, offset: int) -> ArrivedMessages:
-        """Read up to 256 queue entries from an offset on; skip lost and damaged messages. May block; for any thread."""
+        """Read up to 256 messages of about 1 MiB from an offset on; skip lost and damaged ones. May block; for any thread."""
         queue = self._store.queue(WHEEL_TIMER_TOPIC, 0)
         assert queue is not None
         arrived = ArrivedMessages(next_offset=max(offset, queue.min_offset))
+        entries: list[QueueEntry] = []
+        size_left = BATCH_SIZE_MAX
         for entry in self._store.entries(queue, arrived.next_offset, READ_COUNT_MAX):
-            offset = arrived.next_offset
+            if size_left <= 0:
+                break
+            entries.append(entry)
+            size_left -= entry.size
+        places = [(entry.physical_offset, entry.size) for entry in entries]
+        for entry, read in zip(entries, self._store.read_records(places), strict=True):
+            content, offset = read, arrived.next_offset
             arrived.next_offset += 1
-            content = self._store.read_record(entry.physical_offset, entry.size)
             if content is None:
                 mended = self._store.mended_entry(queue, offset)
                 if mended is not None:
