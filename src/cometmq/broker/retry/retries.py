@@ -175,8 +175,9 @@ class Retries:
             self._parts.counters.dead.of(origin, returned.group).add(1, 0, 0)
 
     def _topic(self, name: str, queues: int, sys_flag: int = 0) -> TopicConfig:
-        # Follows RocketMQ: its store would refuse the name with MESSAGE_ILLEGAL, but the answer has this code.
-        check_length(name, code=ResponseCode.SYSTEM_ERROR)
+        if self._parts.topics.get(name) is None:
+            # Follows RocketMQ: its store would refuse the name with MESSAGE_ILLEGAL, but the answer has this code.
+            check_length(name, code=ResponseCode.SYSTEM_ERROR)
         topic = self._parts.topics.ensure(
             name, queues=queues, perm=PERM_READ_WRITE, sys_flag=sys_flag
         )

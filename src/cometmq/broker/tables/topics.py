@@ -394,10 +394,10 @@ class Topics:
             RequestError: The name is too long for a directory, there are too many topics (not for a system topic), or
                 they would not fit into a registration at nameservers.
         """
-        names.check_length(name)
         queues = min(max(queues, 1), QUEUES_MAX)
         found = self._topics.get(name)
         if found is None:
+            names.check_length(name)
             found = TopicConfig(name, queues, queues, perm, sys_flag=sys_flag)
             self.put(found)
         elif min(found.read_queues, found.write_queues) < queues:

@@ -5,7 +5,7 @@ and end together. A check replaces them by a new copy. Open transactions are rea
 (`transactions.queues`). The outcome of the last ended ones is remembered, to answer repeated ends.
 """
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -146,7 +146,8 @@ class TransactionTable:
         self.counts: Counter[str] = Counter()
         self.unmarked: list[int] = []
         self.on_full: Callable[[], None] = lambda: None
-        self._ended: dict[TransactionKey, OpenTransactionState] = {}
+        # A plain dict passes over all that were deleted before it finds the first one.
+        self._ended: OrderedDict[TransactionKey, OpenTransactionState] = OrderedDict()
         self._by_offset: dict[int, OpenTransaction] = {}
         self._order: deque[int] = deque()  # Half offsets in order; some have ended.
         self._done: set[int] = set()  # Ended before they were read.
@@ -275,7 +276,7 @@ class TransactionTable:
         self._ended.pop(key, None)
         self._ended[key] = state
         if len(self._ended) > _ENDED_MAX:
-            del self._ended[next(iter(self._ended))]
+            self._ended.popitem(last=False)
 
     # --- positions from which a start reads
 
