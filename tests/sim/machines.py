@@ -282,7 +282,7 @@ class MachineNetwork(MemoryNetwork):
         self._wires: list[_Wire] = []
         self._client_port = 30_000
 
-    def bind(self, host: str, port: int) -> Bound:
+    def bind(self, host: str, port: int, *, is_shared: bool = False) -> Bound:
         old, process = self._servers.get((host, port)), _process.get()
         assert process is not None
         if old is not None and old.is_open:

@@ -36,7 +36,7 @@ from cometmq.store.conf_file import ConfFile, conf_file
 from cometmq.store.disk import failed, lack_of
 
 if TYPE_CHECKING:
-    from cometmq.proxy.local import LocalProxy
+    from cometmq.proxy.server import ProxyServer
 
 _PLAIN_KERNEL = (
     "the kernel is plain Python, so each message takes several times longer: {}; "
@@ -161,7 +161,7 @@ async def _serve(log: ProgramLog, settings: BrokerSettings, conf: ConfFile) -> i
     return 0
 
 
-async def _start_proxy(broker: Broker) -> "LocalProxy | None":
+async def _start_proxy(broker: Broker) -> "ProxyServer | None":
     """Start and return the broker's gRPC port, None if it has none; if that fails, close the broker and raise."""
     if not broker.settings.grpc_port:
         return None

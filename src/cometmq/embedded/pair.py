@@ -41,7 +41,7 @@ from cometmq.store.appender import PutResult
 from cometmq.store.positions import Durability
 
 if TYPE_CHECKING:
-    from cometmq.proxy.local import LocalProxy
+    from cometmq.proxy.server import ProxyServer
 
 _log = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ class AsyncEmbedded:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._nameserver_port = nameserver_port
         self._settings = _read_settings(settings or {}, broker_port)
-        self._running: list[NameServer | Broker | LocalProxy] = []
+        self._running: list[NameServer | Broker | ProxyServer] = []
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.nameserver or 'not started'}>"

@@ -69,12 +69,13 @@ class Door:
         tls: ServerTls | None = None,
         admission: AddressCheck | None = None,
         is_own_machine_trusted: bool = True,
+        is_shared: bool = False,
     ) -> None:
         """Set the limits; `start` listens.
 
         `make` creates the protocol of a connection, which must call `forget` when the connection is lost; `name` is the
         port's name in logs. Without `tls` only cleartext is accepted; without `admission` peers of any address are
-        admitted.
+        admitted. With `is_shared`, other processes may listen on the same port, too.
         """
         self.clock = clock
         self.tasks = Tasks(name)
@@ -85,6 +86,7 @@ class Door:
         self._tls = tls
         self._admission = admission
         self._is_own_machine_trusted = is_own_machine_trusted
+        self._is_shared = is_shared
         self._connections = Connections(bounds, clock)
         self._idle_seconds = bounds.idle_seconds_max * _IDLE_SHARE
         self._look_at = 0.0  # Time of the next check, monotonic seconds.
@@ -119,7 +121,7 @@ class Door:
     def bind(self, host: str, port: int) -> int:
         """Reserve an address for `serve` and return its port (if 0, a free one); raise NetError if that fails."""
         try:
-            bound = loop_network().bind(host, port)
+            bound = loop_network().bind(host, port, is_shared=self._is_shared)
         except OSError as error:
             raise _cannot_listen(host, port, error) from error
         self._bound.append((host, bound))

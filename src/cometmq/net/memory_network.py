@@ -36,7 +36,7 @@ class MemoryNetwork:
         self._bound: dict[int, list[_MemoryBound]] = {}  # By port.
         self._next_port = _FIRST_FREE_PORT
 
-    def bind(self, host: str, port: int) -> Bound:
+    def bind(self, host: str, port: int, *, is_shared: bool = False) -> Bound:
         """Reserve an address, without a socket (port 0: the next one above 20,000); raise OSError if it is in use."""
         port = port or self._free_port()
         others = self._bound.setdefault(port, [])

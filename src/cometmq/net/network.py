@@ -65,8 +65,12 @@ class Bound(Protocol):
 class Network(Protocol):
     """A network of real sockets or of connections in memory."""
 
-    def bind(self, host: str, port: int) -> Bound:
-        """Reserve an address (port 0: a free port); raise OSError if that fails, for example as it is in use."""
+    def bind(self, host: str, port: int, *, is_shared: bool = False) -> Bound:
+        """Reserve an address (port 0: a free port); raise OSError if that fails, for example as it is in use.
+
+        With `is_shared`, other processes of the same user may reserve the same address in the same way, and the kernel
+        distributes connections among them.
+        """
         ...
 
     def own_ip(self, host: str, port: int) -> str:

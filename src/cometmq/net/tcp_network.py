@@ -30,7 +30,7 @@ _GONE = (ConnectionAbortedError, InterruptedError)
 class TcpNetwork:
     """The machine's network; implements `Network` with TCP sockets."""
 
-    def bind(self, host: str, port: int) -> Bound:
+    def bind(self, host: str, port: int, *, is_shared: bool = False) -> Bound:
         """Bind a TCP socket to the first address of a host, without listening yet; raise OSError if that fails."""
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -38,6 +38,8 @@ class TcpNetwork:
         with contextlib.ExitStack() as on_failure:
             taken = on_failure.enter_context(socket.socket(family, kind, protocol))
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if is_shared:
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             taken.bind(address)
             on_failure.pop_all()
         return _BoundSocket(taken)

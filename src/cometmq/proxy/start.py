@@ -6,13 +6,13 @@ from cometmq.broker.server import Broker
 from cometmq.model.errors import SettingsError
 
 if TYPE_CHECKING:
-    from cometmq.proxy.local import LocalProxy
+    from cometmq.proxy.server import ProxyServer
 
 # Top-level modules of the packages of the extra.
 _EXTRA = ("jh2", "google")
 
 
-async def start_proxy(broker: Broker, port: int | None = None) -> "LocalProxy | None":
+async def start_proxy(broker: Broker, port: int | None = None) -> "ProxyServer | None":
     """Start the gRPC proxy of a started broker and return it; return None if no port is set.
 
     Args:
@@ -29,7 +29,7 @@ async def start_proxy(broker: Broker, port: int | None = None) -> "LocalProxy | 
             return None
         port = settings.grpc_port
     try:
-        from cometmq.proxy.local import LocalProxy
+        from cometmq.proxy.local import start_local
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
@@ -37,6 +37,4 @@ async def start_proxy(broker: Broker, port: int | None = None) -> "LocalProxy | 
             f"the gRPC port (grpcServerPort, --grpc) needs a package that is not installed ({error.name}); "
             "install it: pip install 'cometmq[grpc]'"
         ) from None
-    proxy = LocalProxy(broker, port=port, access_address=settings.grpc_access_address)
-    await proxy.start()
-    return proxy
+    return await start_local(broker, port, settings.grpc_access_address)

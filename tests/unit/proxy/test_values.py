@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from cometmq.codec.receipt import Receipt
 from cometmq.model.codes import version_name
+from cometmq.proxy.queue_choice import queue_of_group
 from cometmq.proxy.services.clients import _ordinal
-from cometmq.proxy.services.sending import queue_of_group
 from cometmq.proxy.v2.receipt_handles import decode_handle, encode_handle
 from cometmq.proxy.v2.statuses import OK, ProxyRefusal, status_of_durability
 from cometmq.proxy.v2.transaction_ids import (
@@ -60,14 +60,14 @@ def test_other_texts_are_no_transaction_ids(text):
 @given(_OFFSETS, _OFFSETS)
 def test_handles_come_back(offset, physical):
     receipt = Receipt(offset, 2, 3, 4, "0", "broker-a", 6, offset)
-    assert decode_handle(encode_handle(receipt, physical), "broker-a") == (receipt, physical)
-    assert decode_handle(str(receipt), "broker-a") == (receipt, None)
+    assert decode_handle(encode_handle(receipt, physical)) == (receipt, physical)
+    assert decode_handle(str(receipt)) == (receipt, None)
 
 
 @given(st.text(max_size=600))
 def test_other_texts_are_no_handles(text):
     with pytest.raises(ProxyRefusal):
-        decode_handle(text, "broker-a")
+        decode_handle(text)
 
 
 def test_versions_of_clients_are_shown_as_they_are():

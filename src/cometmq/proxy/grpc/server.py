@@ -86,15 +86,17 @@ class GrpcServer(Door):
         bounds: Bounds = _DEFAULT_BOUNDS,
         limits: GrpcLimits = _DEFAULT_LIMITS,
         tls: ServerTls | None = None,
+        is_shared: bool = False,
     ) -> None:
         """Set the services and limits; `start` listens.
 
         `files` describe the services for tools, each an encoded FileDescriptorProto of `protoc`. Without `tls` only
-        cleartext is accepted; its files should offer "h2" (`ServerFiles.protocols`).
+        cleartext is accepted; its files should offer "h2" (`ServerFiles.protocols`). With `is_shared`, other processes may
+        listen on the same port, too.
         """
         super().__init__(
             lambda opened: GrpcConnection(self, opened, Jh2Engine()), clock, name="gRPC port",
-            bounds=bounds, tls=tls,
+            bounds=bounds, tls=tls, is_shared=is_shared,
         )  # fmt: skip
         names = {path.split("/")[1] for path in services}
         self.health = GrpcHealth(names)

@@ -88,6 +88,13 @@ class SignedCallGate(OpenGate):
         )  # fmt: skip
 
 
+def gate_of(gate: AccessGate | None, *, is_own_machine_trusted: bool) -> OpenGate:
+    """Return the gate for gRPC calls; `gate` is that of the remoting port, None without access control."""
+    if gate is None:
+        return OpenGate()
+    return SignedCallGate(gate, is_own_machine_trusted=is_own_machine_trusted)
+
+
 def topic_accesses(name: str, *actions: Action) -> Access:
     """Return the access to a topic (or a retry topic's group) for which a right to any of these actions suffices."""
     return topic_access(name, frozenset(actions))

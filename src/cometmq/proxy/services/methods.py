@@ -11,16 +11,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from cometmq.broker.role import RunningRole
-from cometmq.broker.server import Broker
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import ConnectionLost
 from cometmq.model.rights import Access, Asker, Right
+from cometmq.proxy.backend import Backend
 from cometmq.proxy.grpc.calls import Unary
 from cometmq.proxy.grpc.server_call import GrpcCall
 from cometmq.proxy.services.access import OpenGate
 from cometmq.proxy.services.clients import GrpcClient, GrpcClients
-from cometmq.proxy.services.role_services import RoleServices, services_of
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.statuses import ProxyRefusal, status_of
 from cometmq.steps.runner import StepsRun, World
@@ -42,24 +40,19 @@ class CallContext(NamedTuple):
         call: The call.
         client: Its client.
         asker: The user who sends it.
-        services: The services of the broker.
+        backend: The brokers behind the proxy.
         gate: Checks the rights of the user.
     """
 
     call: GrpcCall
     client: GrpcClient
     asker: Asker
-    services: RoleServices
+    backend: Backend
     gate: OpenGate
 
     def check(self, right: Right, *accesses: Access) -> None:
         """Raise ProxyRefusal (UNAUTHORIZED) if the user lacks one of these accesses."""
         self.gate.check(self.call, self.asker, right, *accesses)
-
-    def check_broker(self, named: pb.Broker) -> None:
-        """Raise ProxyRefusal (BAD_REQUEST) if a request names a broker, and not this one."""
-        if named.name and named.name != self.services.parts.settings.broker_name:
-            raise ProxyRefusal(pb.BAD_REQUEST, f"cannot find broker {named.name}")
 
 
 # The work of a method: gets the call and its request; returns the response, steps that return it, or None if the call
@@ -127,31 +120,27 @@ class CallCaller(Generic[Result]):
 
 
 class CallRunner:
-    """Runs the methods for calls, on the services of the broker's current role."""
+    """Runs the methods for calls, on the brokers behind the proxy."""
 
     def __init__(
-        self, broker: Broker, clients: GrpcClients, gate: OpenGate, world: World
+        self,
+        backend: Callable[[], Backend],
+        clients: GrpcClients,
+        gate: OpenGate,
+        world: World,
     ) -> None:
-        self._broker = broker
-        self._role: RunningRole | None = None
-        self._services: RoleServices | None = None
+        """`backend` returns the brokers, or raises ProxyRefusal if none can serve calls now."""
+        self._backend = backend
         self.clients = clients
         self.gate = gate
         self._world = world
         self._running: set[StepsRun[Any]] = set()
 
-    def services(self) -> RoleServices:
-        """Return the services of the broker; raise ProxyRefusal if it is not a master now."""
-        role = self._broker.role
-        if self._services is None or role is not self._role:
-            self._services, self._role = services_of(role), role
-        return self._services
-
     def context(self, call: GrpcCall) -> CallContext:
-        """Return the context of a call; raise ProxyRefusal if sender or client id is refused or this is no master."""
+        """Return the context of a call; raise ProxyRefusal if sender or client id is refused, or no broker serves."""
         asker = self.gate.asker_of(call)
         client = self.clients.of(call, asker)
-        return CallContext(call, client, asker, self.services(), self.gate)
+        return CallContext(call, client, asker, self._backend(), self.gate)
 
     def handler(self, method: Method) -> Unary:
         """Return the handler for the gRPC server that runs a method."""
@@ -188,6 +177,14 @@ class CallRunner:
         """
         if len(self._running) >= WAITING_MAX:
             raise ProxyRefusal(pb.TOO_MANY_REQUESTS, "flow limit")
+        try:
+            wait = next(steps)
+        except StopIteration as over:  # Most steps do not wait.
+            ended(over.value, None)
+            return
+        except Exception as error:  # noqa: BLE001  The caller handles it.
+            ended(None, error)
+            return
 
         def end(result: T | None, error: BaseException | None) -> None:
             self._running.discard(run)
@@ -195,7 +192,7 @@ class CallRunner:
 
         run: StepsRun[T] = StepsRun(self._world, steps, end)
         self._running.add(run)
-        run.go_on()
+        run.begin(wait)
 
     def waiting(
         self,

@@ -1,27 +1,21 @@
 """PullMessage, UpdateOffset, GetOffset and QueryOffset: consuming by offset, not implemented in RocketMQ's proxy."""
 
-from collections.abc import Callable
 from functools import partial
 
 from google.protobuf.message import Message
 
 from cometmq.broker.pull.pulls import PullAnswer
-from cometmq.codec.headers.offset import (
-    QueryConsumerOffset,
-    QueueRequest,
-    SearchOffset,
-    UpdateConsumerOffset,
-)
+from cometmq.codec.headers.offset import QueryConsumerOffset, UpdateConsumerOffset
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.record import decode_records
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PULL_SUBSCRIPTION, PULL_SUSPEND
+from cometmq.model.queue import MessageQueue
 from cometmq.model.rights import Action, Right
 from cometmq.model.subscription import SQL92, TAG
 from cometmq.proxy.services.access import group_access, topic_accesses
 from cometmq.proxy.services.methods import NO_MESSAGE, CallContext, CallRunner, Method
-from cometmq.proxy.services.routes import topic_of
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import group_name, milliseconds, topic_name
 from cometmq.proxy.v2.delivered_messages import THREAD_SIZE, Delivery, delivered_messages
@@ -44,11 +38,13 @@ class Pulling:
             RequestCode.PULL_MESSAGE, pb.PullMessageRequest, pb.PullMessageResponse, self.pull
         )
 
-    def pull(self, context: CallContext, request: pb.PullMessageRequest) -> Steps[None] | None:
+    def pull(self, context: CallContext, request: pb.PullMessageRequest) -> Steps[None]:
         """Read messages of a queue from an offset on; if there are none, wait as requested, at most 20 s."""
-        topic, queue_id = _queue(context, request.message_queue)
+        queue = yield from _queue(context, request.message_queue)
         group = group_name(request.group)
-        context.check(Right.READER, topic_accesses(topic, Action.SUB), group_access(group))
+        context.check(
+            Right.READER, topic_accesses(queue.topic, Action.SUB), group_access(group)
+        )
         if request.batch_size <= 0:
             raise ProxyRefusal(
                 pb.BAD_REQUEST, f"batch_size must be 1 or more, not {request.batch_size}"
@@ -58,7 +54,7 @@ class Pulling:
         poll_ms = min(max(milliseconds(request.long_polling_timeout), 0), POLL_MS_MAX)
         expression = request.filter_expression
         wanted = PullRequest(
-            group, topic, queue_id, request.offset, min(request.batch_size, BATCH_MAX),
+            group, queue.topic, queue.queue_id, request.offset, min(request.batch_size, BATCH_MAX),
             PULL_SUBSCRIPTION | (PULL_SUSPEND if poll_ms else 0),
             suspend_timeout_millis=poll_ms,
             subscription=expression.expression or "*",
@@ -67,9 +63,9 @@ class Pulling:
         )  # fmt: skip
         answer = partial(self._answer, context, request)
         caller = self._runner.waiting(self.method, context, answer)
-        services = context.services
-        caller.answer(lambda: services.pulls.pull(wanted, caller))
-        return None
+        result = yield from context.backend.pull(queue.broker_name, wanted, caller)
+        if result is not None:
+            yield from answer(result)
 
     def _answer(
         self, context: CallContext, request: pb.PullMessageRequest, result: PullAnswer
@@ -104,21 +100,20 @@ def _encoded(result: PullAnswer, namespace: str, found: pb.Status) -> list[bytes
     return [part.SerializeToString() for part in parts]
 
 
-def update_offset(
-    context: CallContext, request: pb.UpdateOffsetRequest
-) -> pb.UpdateOffsetResponse:
+def update_offset(context: CallContext, request: pb.UpdateOffsetRequest) -> Steps[Message]:
     """Commit the offset of a group in a queue."""
-    (topic, queue_id), group = _queue(context, request.message_queue), group_name(request.group)
+    queue = yield from _queue(context, request.message_queue)
+    group = group_name(request.group)
     context.check(
         Right.READER,
-        topic_accesses(topic, Action.SUB, Action.UPDATE),
+        topic_accesses(queue.topic, Action.SUB, Action.UPDATE),
         group_access(group),
     )
     if request.offset < 0:
         raise ProxyRefusal(pb.ILLEGAL_OFFSET, f"offset {request.offset} is negative")
-    wanted = UpdateConsumerOffset(group, topic, queue_id, request.offset)
+    wanted = UpdateConsumerOffset(group, queue.topic, queue.queue_id, request.offset)
     try:
-        context.services.committed.commit(wanted)
+        yield from context.backend.commit(queue.broker_name, wanted)
     except RequestError as error:
         if error.code == ResponseCode.INVALID_PARAMETER:
             raise ProxyRefusal(pb.ILLEGAL_OFFSET, error.remark) from None
@@ -128,50 +123,43 @@ def update_offset(
 
 def get_offset(context: CallContext, request: pb.GetOffsetRequest) -> Steps[Message]:
     """Return the offset that a group has committed in a queue; without one the answer is OFFSET_NOT_FOUND."""
-    (topic, queue_id), group = _queue(context, request.message_queue), group_name(request.group)
+    queue = yield from _queue(context, request.message_queue)
+    group = group_name(request.group)
     context.check(
         Right.READER,
-        topic_accesses(topic, Action.SUB, Action.GET),
+        topic_accesses(queue.topic, Action.SUB, Action.GET),
         group_access(group),
     )
-    offset = yield from context.services.committed.find(
-        QueryConsumerOffset(group, topic, queue_id, set_zero_if_not_found=False)
+    wanted = QueryConsumerOffset(
+        group, queue.topic, queue.queue_id, set_zero_if_not_found=False
     )
+    offset = yield from context.backend.committed(queue.broker_name, wanted)
     return pb.GetOffsetResponse(status=OK, offset=offset)
 
 
 def query_offset(context: CallContext, request: pb.QueryOffsetRequest) -> Steps[Message]:
     """Return the first offset of a queue, the one after its last message, or the one found for a time."""
-    topic, queue_id = _queue(context, request.message_queue)
-    context.check(Right.READER, topic_accesses(topic, Action.SUB, Action.GET))
-    offsets = context.services.queue_offsets
-    if request.query_offset_policy == pb.TIMESTAMP:
+    queue = yield from _queue(context, request.message_queue)
+    context.check(Right.READER, topic_accesses(queue.topic, Action.SUB, Action.GET))
+    backend, policy = context.backend, request.query_offset_policy
+    if policy == pb.TIMESTAMP:
         if not request.HasField("timestamp"):
             raise ProxyRefusal(pb.BAD_REQUEST, "the policy TIMESTAMP needs a timestamp")
         time_ms = milliseconds(request.timestamp)
-        offset = yield from offsets.by_time(SearchOffset(topic, queue_id, time_ms))
+        offset = yield from backend.offset_by_time(queue, time_ms)
+    elif policy == pb.BEGINNING:
+        offset = yield from backend.first_offset(queue)
+    elif policy == pb.END:
+        offset = yield from backend.end_offset(queue)
     else:
-        known: dict[int, Callable[[QueueRequest], int]] = {
-            pb.BEGINNING: offsets.beginning,
-            pb.END: offsets.end,
-        }
-        find = known.get(request.query_offset_policy)
-        if find is None:
-            raise ProxyRefusal(
-                pb.BAD_REQUEST, f"unknown offset policy {request.query_offset_policy}"
-            )
-        offset = find(QueueRequest(topic, queue_id))
+        raise ProxyRefusal(pb.BAD_REQUEST, f"unknown offset policy {policy}")
     return pb.QueryOffsetResponse(status=OK, offset=offset)
 
 
-def _queue(context: CallContext, queue: pb.MessageQueue) -> tuple[str, int]:
-    """Return topic and id of a queue; raise ProxyRefusal if this broker does not have it."""
-    name = topic_name(queue.topic)
-    topic = topic_of(context.services.parts, name)
-    context.check_broker(queue.broker)
-    if not 0 <= queue.id < topic.queue_count:
-        raise ProxyRefusal(
-            pb.BAD_REQUEST,
-            f"queue {queue.id} of topic {name} does not exist; it has {topic.queue_count}",
-        )
-    return name, queue.id
+def _queue(context: CallContext, named: pb.MessageQueue) -> Steps[MessageQueue]:
+    """Return the queue that a request names; raise ProxyRefusal if its topic or broker is unknown, or it is missing."""
+    name = topic_name(named.topic)
+    topic = yield from context.backend.topic(name)
+    broker_name = yield from context.backend.broker(name, named.broker.name)
+    topic.check_queue(broker_name, named.id)
+    return MessageQueue(name, broker_name, named.id)

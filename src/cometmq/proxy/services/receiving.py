@@ -10,25 +10,22 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
-from cometmq.broker.pop.holding import HeldMessages
 from cometmq.broker.pop.popping import PopResult
-from cometmq.codec.headers.pop import AckRequest, PopRequest
-from cometmq.codec.headers.send import SendBackRequest
-from cometmq.codec.receipt import Receipt, real_topic
+from cometmq.codec.headers.pop import PopRequest
+from cometmq.codec.receipt import Receipt
 from cometmq.codec.record import decode_records
 from cometmq.model.clock import Clock
-from cometmq.model.codes import VERSION, RequestCode, ResponseCode
+from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CometError
 from cometmq.model.group import GroupConfig
 from cometmq.model.rights import Action, Right
 from cometmq.model.subscription import SQL92, TAG
-from cometmq.net.requests import any_topic
+from cometmq.proxy.backend import Backend
+from cometmq.proxy.queue_choice import ANY_QUEUE
 from cometmq.proxy.services.access import group_access, topic_accesses
 from cometmq.proxy.services.clients import CLIENT_VERSION
 from cometmq.proxy.services.methods import NO_MESSAGE, CallContext, CallRunner, Method
 from cometmq.proxy.services.renewals import Renewals
-from cometmq.proxy.services.role_services import RoleServices
-from cometmq.proxy.services.routes import ANY_QUEUE
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import (
     INVISIBLE_MS_MIN,
@@ -79,8 +76,10 @@ class Receiving:
             raise ProxyRefusal(
                 pb.BAD_REQUEST, f"batch_size must be 1 or more, not {request.batch_size}"
             )
-        context.check_broker(request.message_queue.broker)
-        config = context.services.parts.groups.get(group) or GroupConfig(group)
+        broker_name = yield from context.backend.broker(
+            topic, request.message_queue.broker.name
+        )
+        config = yield from context.backend.group(group)
         # A push consumer of a group in order has a call for each queue; a simple one names any queue and means all.
         is_of_queue = config.orderly and context.client.type == pb.PUSH_CONSUMER
         queue_id = request.message_queue.id if is_of_queue else ANY_QUEUE
@@ -92,7 +91,11 @@ class Receiving:
             order=config.orderly,
             attempt_id=request.attempt_id or None,
         )  # fmt: skip
-        return self._receive(context, request, pop, config)
+        answer = partial(self._answer, context, request, pop, config, broker_name)
+        caller = self._runner.waiting(self.method, context, answer)
+        result = yield from context.backend.pop(broker_name, pop, caller)
+        if result is not None:
+            yield from answer(result)
 
     def _poll_ms(self, context: CallContext, request: pb.ReceiveMessageRequest) -> int:
         """Return how long the call may wait, in ms; raise ProxyRefusal if its deadline is in less than 5 s."""
@@ -115,55 +118,45 @@ class Receiving:
             wanted = left_ms
         return max(min(wanted, left_ms - _HEADROOM_MS), 1)
 
-    def _receive(
-        self,
-        context: CallContext,
-        request: pb.ReceiveMessageRequest,
-        pop: PopRequest,
-        group: GroupConfig,
-    ) -> Steps[None]:
-        answer = partial(self._answer, context, request, pop, group)
-        caller = self._runner.waiting(self.method, context, answer)
-        result = yield from context.services.pop.popping.pop(pop, caller)
-        if result is not None:
-            yield from answer(result)
-
     def _answer(
         self,
         context: CallContext,
         request: pb.ReceiveMessageRequest,
         pop: PopRequest,
         group: GroupConfig,
+        broker_name: str,
         result: PopResult,
     ) -> Steps[None]:
         """Answer a call with its popped messages, or release them if the call is over; raise ProxyRefusal if none.
 
         Messages that were tried too often become dead letters before, in either case.
         """
-        call, services = context.call, context.services
+        call, backend = context.call, context.backend
         if result.code == ResponseCode.POLLING_FULL:
             yield from _pause(_FULL_SECONDS)
             raise ProxyRefusal(pb.TOO_MANY_REQUESTS, "polling full")
         if result.code != ResponseCode.SUCCESS:
             raise ProxyRefusal(pb.MESSAGE_NOT_FOUND, NO_MESSAGE)
-        deliveries = _deliveries(result, services.parts.settings.broker_name)
+        deliveries = _deliveries(result, broker_name)
         dead = [each for each in deliveries if each.attempt > group.retry_max_times + 1]
         if dead:
             deliveries = [each for each in deliveries if each not in dead]
-            yield from _bury(services, pop, dead)
+            yield from _bury(backend, pop, dead)
         if not deliveries:
             raise ProxyRefusal(pb.MESSAGE_NOT_FOUND, "no match message")
         make = partial(_encoded, deliveries, request.message_queue.topic.resource_namespace)
         size = sum(len(each.record.body) for each in deliveries)
         parts = (yield from elsewhere(make)) if size > THREAD_SIZE else make()
-        held = _held(services, pop, deliveries)
+        held = backend.held(
+            [each.receipt for each in deliveries if each.receipt], pop.topic, pop.consumer_group
+        )
         if call.is_closed:
             for each in held:
-                services.pop.holding.release(each)
+                each.release()
             return
         if request.auto_renew:
             for each in held:
-                self._renewals.add(context.client, services, each, pop.invisible_time)
+                self._renewals.add(context.client, each, pop.invisible_time)
         now = pb.ReceiveMessageResponse()
         now.delivery_timestamp.FromMilliseconds(self._clock.now_ms())
         for part in (*parts, now.SerializeToString()):
@@ -192,40 +185,18 @@ def _deliveries(result: PopResult, broker_name: str) -> list[Delivery]:
     return found
 
 
-def _bury(services: RoleServices, pop: PopRequest, dead: Sequence[Delivery]) -> Steps[None]:
+def _bury(backend: Backend, pop: PopRequest, dead: Sequence[Delivery]) -> Steps[None]:
     """Store messages as dead letters and acknowledge them; one that fails (logged) is delivered again later."""
     for each in dead:
         assert each.receipt is not None, "it was popped"
-        back = SendBackRequest(each.record.physical_offset, pop.consumer_group, -1)
+        offset = each.record.physical_offset
         try:
-            yield from services.retries.give_back(back, version=VERSION, may=any_topic)
-            acknowledge(services, each.receipt, pop.topic, pop.consumer_group)
+            yield from backend.bury(each.receipt, offset, pop.topic, pop.consumer_group)
         except (CometError, OSError) as error:
             _log.warning(
                 "a message that group %s has tried too often is no dead letter yet: %s",
                 pop.consumer_group, error,
             )  # fmt: skip
-
-
-def acknowledge(services: RoleServices, receipt: Receipt, topic: str, group: str) -> None:
-    """Acknowledge a message; raise RequestError if the broker refuses that."""
-    name = real_topic(topic, group, receipt.kind)
-    services.pop.acks.ack(
-        AckRequest(group, name, receipt.queue_id, str(receipt), receipt.queue_offset)
-    )
-
-
-def _held(
-    services: RoleServices, pop: PopRequest, deliveries: Sequence[Delivery]
-) -> list[HeldMessages]:
-    """Return the broker's open entries that hide these messages; an entry covers messages popped from one queue."""
-    found: dict[HeldMessages, None] = {}
-    for each in deliveries:
-        assert each.receipt is not None, "it was popped"
-        held = services.pop.holding.find(each.receipt, pop.topic, pop.consumer_group)
-        if held is not None:
-            found[held] = None
-    return list(found)
 
 
 def _encoded(deliveries: Sequence[Delivery], namespace: str) -> list[bytes]:

@@ -11,12 +11,11 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
 
-from cometmq.broker.pop.holding import HeldMessages
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CometError
 from cometmq.model.text import printable
+from cometmq.proxy.backend import HiddenMessages
 from cometmq.proxy.services.clients import GrpcClient
-from cometmq.proxy.services.role_services import RoleServices
 
 _log = logging.getLogger(__name__)
 
@@ -32,31 +31,18 @@ class RenewedMessages:
 
     Attributes:
         client: The client.
-        services: The services of the broker in the role in which they were popped.
         held: The messages.
         began: When they were sent to the client, monotonic seconds.
         times: How often they were renewed.
     """
 
-    __slots__ = ("began", "client", "held", "services", "times")
+    __slots__ = ("began", "client", "held", "times")
 
-    def __init__(
-        self, client: GrpcClient, services: RoleServices, held: HeldMessages, began: float
-    ) -> None:
+    def __init__(self, client: GrpcClient, held: HiddenMessages, began: float) -> None:
         self.client = client
-        self.services = services
         self.held = held
         self.began = began
         self.times = 0
-
-    @property
-    def is_over(self) -> bool:
-        """Whether none of them is hidden any more, for example because all are acknowledged."""
-        return not self.services.pop.holding.offsets(self.held)
-
-    def release(self) -> None:
-        """Let those that are still hidden be delivered again now."""
-        self.services.pop.holding.release(self.held)
 
 
 class Renewals:
@@ -78,18 +64,12 @@ class Renewals:
     def __len__(self) -> int:
         return sum(map(len, self._of.values()))
 
-    def add(
-        self,
-        client: GrpcClient,
-        services: RoleServices,
-        held: HeldMessages,
-        invisible_ms: int,
-    ) -> None:
+    def add(self, client: GrpcClient, held: HiddenMessages, invisible_ms: int) -> None:
         """Renew messages from now on that are sent to a client; they are hidden for `invisible_ms` so far."""
         now = self._clock.monotonic()
         if not self._of:
             self.on_first()
-        renewed = RenewedMessages(client, services, held, now)
+        renewed = RenewedMessages(client, held, now)
         self._of.setdefault(client, set()).add(renewed)
         self._again_at(renewed, now + invisible_ms / 1_000)
         if len(self._due) >= self._swept_at:
@@ -98,7 +78,7 @@ class Renewals:
     def _sweep(self) -> None:
         """Remove messages that are not hidden any more, which are nearly all if consumers are fast."""
         for _, _, renewed in self._due:
-            if renewed in self._of.get(renewed.client, ()) and renewed.is_over:
+            if renewed in self._of.get(renewed.client, ()) and renewed.held.is_over:
                 self._drop(renewed)
         self._due = [each for each in self._due if each[2] in self._of.get(each[2].client, ())]
         heapify(self._due)
@@ -107,7 +87,7 @@ class Renewals:
     def release(self, client: GrpcClient) -> None:
         """Let the renewed messages of a client be delivered to others now, because it is gone."""
         for each in self._of.pop(client, ()):
-            each.release()
+            each.held.release()
 
     def look(self) -> float:
         """Release the messages of clients that are gone, renew those that are due; return seconds to the next call."""
@@ -126,13 +106,13 @@ class Renewals:
 
     def _renew(self, renewed: RenewedMessages, now: float) -> None:
         left = renewed.began + LONGEST_SECONDS - now
-        if renewed.is_over or left <= AHEAD_SECONDS:
+        if renewed.held.is_over or left <= AHEAD_SECONDS:
             self._drop(renewed)
             return
         seconds = min(TIMES_SECONDS[min(renewed.times, len(TIMES_SECONDS) - 1)], left)
         renewed.times += 1
         try:
-            renewed.services.pop.holding.extend(renewed.held, int(seconds * 1_000))
+            renewed.held.extend(int(seconds * 1_000))
         except CometError as error:
             _log.warning("messages are hidden for longer, but only until a restart: %s", error)
         self._again_at(renewed, now + seconds)

@@ -1,37 +1,29 @@
-"""QueryRoute and QueryAssignment: the queues of a topic on this broker, under the address by which the client came.
+"""QueryRoute and QueryAssignment: the queues of a topic, under the address by which the client came.
 
 Source: RouteActivity and ProxyTopicRouteData of RocketMQ 5.3.x. Differs: the address is the one that the client used,
-with its port, unless the settings name another (grpcAccessAddr); and only the queues of this broker are returned.
+with its port, unless the settings name another (grpcAccessAddr); and a broker in this process returns only its own queues.
 """
 
 from collections.abc import Iterator
 
-from cometmq.broker.parts import Parts
+from google.protobuf.message import Message
+
 from cometmq.model.address import split_address
 from cometmq.model.flags import is_readable, is_writable
-from cometmq.model.names import is_derived_topic
 from cometmq.model.rights import Action, Right
-from cometmq.model.route import MASTER_ID
-from cometmq.model.topic import TopicConfig
+from cometmq.model.route import MASTER_ID, QueueData
 from cometmq.proxy.grpc.server_call import GrpcCall
+from cometmq.proxy.queue_choice import ANY_QUEUE
 from cometmq.proxy.services.access import group_access, topic_accesses
 from cometmq.proxy.services.methods import CallContext
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import group_name, topic_name
 from cometmq.proxy.v2.statuses import OK, ProxyRefusal
-
-# Attribute of a topic with the type of its messages (TopicAttributes.TOPIC_MESSAGE_TYPE_ATTRIBUTE).
-MESSAGE_TYPE = "message.type"
-_MIXED = "MIXED"
-_TYPES = {
-    "NORMAL": pb.NORMAL, "FIFO": pb.FIFO, "DELAY": pb.DELAY, "TRANSACTION": pb.TRANSACTION,
-    "LITE": pb.LITE, "PRIORITY": pb.PRIORITY,
-}  # fmt: skip
-ANY_QUEUE = -1
+from cometmq.steps.steps import Steps
 
 
 class Routes:
-    """Handles calls of QueryRoute and QueryAssignment, by the topics and groups of this broker."""
+    """Handles calls of QueryRoute and QueryAssignment."""
 
     def __init__(self, access_address: str) -> None:
         """`access_address` is the "host:port" in routes; empty: that of the request, or of the connection."""
@@ -39,94 +31,59 @@ class Routes:
 
     def query_route(
         self, context: CallContext, request: pb.QueryRouteRequest
-    ) -> pb.QueryRouteResponse:
+    ) -> Steps[Message]:
         """Return the queues of a topic, with their permissions and the types of messages that the topic accepts."""
         name = topic_name(request.topic)
         context.check(
             Right.ANYBODY,
             topic_accesses(name, Action.PUB, Action.SUB, Action.GET),
         )
-        topic = topic_of(context.services.parts, name)
-        broker = self._broker(context, request.endpoints)
-        types = accepted_types(topic)
+        topic = yield from context.backend.topic(name)
+        endpoints = self._endpoints(context, request.endpoints)
         response = pb.QueryRouteResponse(status=OK)
-        for queue_id, permission in _queues(topic, context.services.parts.settings.perm):
-            response.message_queues.add(
-                topic=request.topic, id=queue_id, permission=permission, broker=broker,
-                accept_message_types=types,
-            )  # fmt: skip
+        for queues in topic.brokers:
+            broker = pb.Broker(name=queues.broker_name, id=MASTER_ID, endpoints=endpoints)
+            for queue_id, permission in _queues(queues):
+                response.message_queues.add(
+                    topic=request.topic, id=queue_id, permission=permission, broker=broker,
+                    accept_message_types=topic.types,
+                )  # fmt: skip
         return response
 
     def query_assignment(
         self, context: CallContext, request: pb.QueryAssignmentRequest
-    ) -> pb.QueryAssignmentResponse:
-        """Return the queues that a consumer receives from: all for an ordered group, or else queue -1 for any."""
+    ) -> Steps[Message]:
+        """Return the queues that a consumer receives from: all for an ordered group, or else queue -1 of each broker."""
         name, group = topic_name(request.topic), group_name(request.group)
         context.check(Right.READER, topic_accesses(name, Action.SUB), group_access(group))
-        parts = context.services.parts
-        topic = topic_of(parts, name)
-        if not is_readable(topic.perm & parts.settings.perm):
+        topic = yield from context.backend.topic(name)
+        readable = [each for each in topic.brokers if is_readable(each.perm)]
+        if not readable:
             raise ProxyRefusal(pb.FORBIDDEN, "no readable queue")
-        broker = self._broker(context, request.endpoints)
-        config = parts.groups.peek(group)
-        is_ordered = config is not None and config.orderly
-        ids = range(topic.read_queues) if is_ordered else (ANY_QUEUE,)
-        permission = pb.READ_WRITE if is_writable(topic.perm) else pb.READ
+        endpoints = self._endpoints(context, request.endpoints)
+        config = yield from context.backend.group(group)
         response = pb.QueryAssignmentResponse(status=OK)
-        for queue_id in ids:
-            response.assignments.add().message_queue.CopyFrom(
-                pb.MessageQueue(
-                    topic=request.topic, id=queue_id, permission=permission, broker=broker
-                )
-            )
+        for queues in readable:
+            broker = pb.Broker(name=queues.broker_name, id=MASTER_ID, endpoints=endpoints)
+            permission = pb.READ_WRITE if is_writable(queues.perm) else pb.READ
+            for queue_id in range(queues.read_queues) if config.orderly else (ANY_QUEUE,):
+                queue = response.assignments.add().message_queue
+                queue.topic.CopyFrom(request.topic)
+                queue.id, queue.permission = queue_id, permission
+                queue.broker.CopyFrom(broker)
         return response
 
-    def _broker(self, context: CallContext, asked: pb.Endpoints) -> pb.Broker:
-        endpoints = self._told or (asked if asked.addresses else _of_call(context.call))
-        name = context.services.parts.settings.broker_name
-        return pb.Broker(name=name, id=MASTER_ID, endpoints=endpoints)
+    def _endpoints(self, context: CallContext, asked: pb.Endpoints) -> pb.Endpoints:
+        return self._told or (asked if asked.addresses else _of_call(context.call))
 
 
-def topic_of(parts: Parts, name: str) -> TopicConfig:
-    """Return the configuration of a topic; raise ProxyRefusal (TOPIC_NOT_FOUND) instead of creating it."""
-    topic = parts.topics.get(name)
-    if topic is None:
-        raise ProxyRefusal(
-            pb.TOPIC_NOT_FOUND, f"No topic route info in name server for the topic: {name}"
-        )
-    return topic
-
-
-def accepted_types(topic: TopicConfig) -> list[pb.MessageType]:
-    """Return the message types that a topic accepts, by its attribute `message.type`; NORMAL without it.
-
-    NORMAL, FIFO, DELAY and TRANSACTION for MIXED, and for derived topics such as retry topics.
-    """
-    name = topic.attributes.get(MESSAGE_TYPE, "NORMAL").upper()
-    if name == _MIXED or is_derived_topic(topic.name):
-        return [pb.NORMAL, pb.FIFO, pb.DELAY, pb.TRANSACTION]
-    return [_TYPES.get(name, pb.MESSAGE_TYPE_UNSPECIFIED)]
-
-
-def check_type(topic: TopicConfig, kind: pb.MessageType) -> None:
-    """Raise ProxyRefusal (MESSAGE_PROPERTY_CONFLICT_WITH_TYPE) if a topic does not accept messages of a type."""
-    if kind not in accepted_types(topic):
-        expected = topic.attributes.get(MESSAGE_TYPE, "NORMAL").upper()
-        raise ProxyRefusal(
-            pb.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
-            f"TopicMessageType validate failed, the expected type is {expected}, but actual type is "
-            f"{pb.MessageType.Name(kind)}",
-        )
-
-
-def _queues(topic: TopicConfig, broker_perm: int) -> Iterator[tuple[int, pb.Permission]]:
+def _queues(queues: QueueData) -> Iterator[tuple[int, pb.Permission]]:
     """Yield queue ids from 0 with their permissions: first read-only ones, then write-only ones, then the others.
 
     Without a readable or writable queue, yields queue 0 with the permission NONE.
     """
-    perm = topic.perm & broker_perm
-    reads = topic.read_queues if is_readable(perm) else 0
-    writes = topic.write_queues if is_writable(perm) else 0
+    reads = queues.read_queues if is_readable(queues.perm) else 0
+    writes = queues.write_queues if is_writable(queues.perm) else 0
     if not reads and not writes:
         yield 0, pb.NONE
         return

@@ -5,12 +5,11 @@ a client that has sent no settings yet, because clients do not send them again w
 """
 
 import logging
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from cometmq.broker.tables.members import Client
 from cometmq.codec.bodies.heartbeat import (
     CONSUME_ACTIVELY,
     CONSUME_PASSIVELY,
@@ -33,6 +32,7 @@ from cometmq.proxy.services.methods import CallContext, CallRunner
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import group_name, topic_name
 from cometmq.proxy.v2.statuses import OK, ProxyRefusal, status_of
+from cometmq.steps.steps import Steps
 
 _log = logging.getLogger(__name__)
 
@@ -74,11 +74,19 @@ class ClientTelemetry:
 
     # --- settings
 
-    def settle(self, call: GrpcCall, settings: pb.Settings) -> GrpcClient:
+    def settle(
+        self,
+        call: GrpcCall,
+        settings: pb.Settings,
+        ended: Callable[[GrpcClient | None, BaseException | None], None],
+    ) -> None:
         """Register a client by its settings, and answer with those that it must use; end an earlier stream of it.
 
-        Raises ProxyRefusal, for example for a topic without rights.
+        `ended` gets the client, or the error, such as ProxyRefusal for a topic without rights.
         """
+        self._runner.run(self._settle(call, settings), ended)
+
+    def _settle(self, call: GrpcCall, settings: pb.Settings) -> Steps[GrpcClient]:
         context = self._runner.context(call)
         client = context.client
         kind = settings.WhichOneof("pub_sub")
@@ -92,7 +100,9 @@ class ClientTelemetry:
         if kind == "publishing":
             self._settle_producer(context, settings.publishing, answer)
         else:
-            self._settle_consumer(context, settings, answer)
+            yield from self._settle_consumer(context, settings, answer)
+        if call.is_closed:
+            return client
         answer.metric.on = False
         if client.stream is not None and client.stream is not call:
             client.stream.finish()
@@ -115,12 +125,12 @@ class ClientTelemetry:
         backoff.max.FromMilliseconds(longest_ms)
         backoff.multiplier = factor
         answer.publishing.validate_message_type = True
-        answer.publishing.max_body_size = context.services.parts.settings.body_size_max
+        answer.publishing.max_body_size = context.backend.limits.body_size_max
         self._register(context)
 
     def _settle_consumer(
         self, context: CallContext, settings: pb.Settings, answer: pb.Settings
-    ) -> None:
+    ) -> Steps[None]:
         group = group_name(settings.subscription.group)
         context.check(Right.READER, group_access(group))
         entries = settings.subscription.subscriptions
@@ -133,7 +143,7 @@ class ClientTelemetry:
             for name, entry in zip(names, entries, strict=True)
         )
         self._register(context)
-        config = context.services.parts.groups.peek(group) or GroupConfig(group)
+        config = yield from context.backend.group(group)
         answer.subscription.fifo = config.orderly
         answer.subscription.receive_batch_size = BATCH_MAX
         answer.subscription.long_polling_timeout.seconds = POLL_SECONDS
@@ -174,7 +184,7 @@ class ClientTelemetry:
             self._register(context)
 
     def _register(self, context: CallContext) -> None:
-        """Register a client in its groups, as a remoting heartbeat does; do not wait for nameservers."""
+        """Register a client in its groups, as a remoting heartbeat does; do not wait for nameservers or other brokers."""
         client = context.client
         style = _CONSUMERS.get(client.type, CONSUME_PASSIVELY)
         heartbeat = Heartbeat(
@@ -186,15 +196,9 @@ class ClientTelemetry:
             ),
             is_without_subscriptions=not any(client.subscriptions.values()),
         )
-        member = Client(
-            client.client_id, client, context.asker, client.language, client.version,
-            self._clock.monotonic(),
-        )  # fmt: skip
-        result = context.services.heartbeats.take(heartbeat, member)
-        if isinstance(result, Generator):
-            self._runner.run(result, _log_failure)
-        elif result.refusal is not None:
-            raise result.refusal
+        rest = context.backend.register(heartbeat, client, context.asker)
+        if rest is not None:
+            self._runner.run(rest, _log_failure)
 
 
 class TelemetryStream(CallStream):
@@ -220,15 +224,19 @@ class TelemetryStream(CallStream):
                 self._telemetry.commands.answered(self._client, command)
             return
         try:
-            client = self._telemetry.settle(self._call, command.settings)
-        except Exception as error:  # noqa: BLE001  The stream ends with it.
+            self._telemetry.settle(self._call, command.settings, self._settled)
+        except ProxyRefusal as error:
             self._refuse(error)
-            return
-        if self._client is None:
+
+    def _settled(self, client: GrpcClient | None, error: BaseException | None) -> None:
+        if client is None:
+            assert error is not None
+            self._refuse(error)
+        elif self._client is None:
             self._client = client
             self._telemetry.opened(client, self._call)
 
-    def _refuse(self, error: Exception) -> None:
+    def _refuse(self, error: BaseException) -> None:
         found = status_of(error, RequestCode.HEART_BEAT)
         if found.code in _CLIENT_FAULTS:
             self._call.finish(GrpcStatus.INVALID_ARGUMENT, found.message)

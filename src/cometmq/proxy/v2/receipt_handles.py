@@ -18,11 +18,10 @@ def encode_handle(receipt: Receipt, physical_offset: int) -> str:
     return f"{receipt} {physical_offset}"
 
 
-def decode_handle(text: str, broker_name: str) -> tuple[Receipt, int | None]:
-    """Return the receipt in a handle of this broker, and the offset in the log (None without a valid one).
+def decode_handle(text: str) -> tuple[Receipt, int | None]:
+    """Return the receipt in a handle, and the offset in the log (None without a valid one).
 
-    Raises:
-        ProxyRefusal: INVALID_RECEIPT_HANDLE: It is malformed, or of another broker.
+    Raises ProxyRefusal (INVALID_RECEIPT_HANDLE) if it is malformed.
     """
     words = text[: _LENGTH_MAX + 1].split(" ")
     try:
@@ -31,8 +30,6 @@ def decode_handle(text: str, broker_name: str) -> tuple[Receipt, int | None]:
         receipt = parse_receipt(" ".join(words[:8]))
     except RequestError as error:
         raise _invalid(str(error)) from None
-    if receipt.broker_name != broker_name:
-        raise _invalid(f"cannot find broker {receipt.broker_name}")
     if min(receipt.queue_id, receipt.queue_offset, receipt.start_offset) < 0:
         raise _invalid("receipt handle is invalid: an offset or the queue is negative")
     return receipt, whole_number(words[8]) if len(words) == 9 else None
@@ -41,6 +38,11 @@ def decode_handle(text: str, broker_name: str) -> tuple[Receipt, int | None]:
 def expired(text: str = "receipt handle is expired") -> ProxyRefusal:
     """Return the refusal (INVALID_RECEIPT_HANDLE) of a handle that is not valid any more."""
     return _invalid(text)
+
+
+def of_other_broker(name: str) -> ProxyRefusal:
+    """Return the refusal (INVALID_RECEIPT_HANDLE) of a handle of a broker that is not known."""
+    return _invalid(f"cannot find broker {name}")
 
 
 def _invalid(text: str) -> ProxyRefusal:
