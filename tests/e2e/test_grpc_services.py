@@ -5,9 +5,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
-import grpc
 import pytest
 
 from cometmq import Admin, Message, Producer, ProducerSettings, PullConsumer
@@ -20,7 +18,7 @@ from cometmq.model.codes import RequestCode
 from cometmq.model.group import GroupConfig
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from tests.support.frames import ask
-from tests.support.grpc_raw import RawGrpc, resource, seconds
+from tests.support.grpc_raw import RawGrpc, resource
 
 _TOPICS: dict[str, dict[str, str]] = {
     "plain": {}, "steps": {"message.type": "FIFO"}, "later": {"message.type": "DELAY"},
@@ -93,110 +91,13 @@ def test_a_consumer_is_assigned_one_queue_for_all_or_each_if_its_group_is_in_ord
     assert ids("ordered") == [0, 1, 2, 3]
 
 
-# --- what is refused, with the texts of RocketMQ's proxy
+# --- sends (what is refused: test_grpc_answers.py)
 
 
-def _user_properties(made: pb.Message, **values: str) -> pb.Message:
-    made.user_properties.update(values)
-    return made
-
-
-_BAD_SENDS = {
-    "blank": (lambda c: c.message(" "), pb.ILLEGAL_TOPIC, "The specified topic is blank"),
-    "long": (lambda c: c.message("t" * 128), pb.ILLEGAL_TOPIC, "The specified topic is longer than topic max length 127."),
-    "signs": (lambda c: c.message("a.b"), pb.ILLEGAL_TOPIC, "contains illegal characters"),
-    "system": (lambda c: c.message("SCHEDULE_TOPIC_XXXX"), pb.ILLEGAL_TOPIC, "cannot access system topic"),
-    "empty": (lambda c: c.message("plain", b""), pb.MESSAGE_BODY_EMPTY, "message body cannot be empty"),
-    "large": (lambda c: c.message("plain", bytes(4194305)), pb.MESSAGE_BODY_TOO_LARGE, "message body cannot exceed the max 4194304"),
-    "tag": (lambda c: c.message("plain", tag="a|b"), pb.ILLEGAL_MESSAGE_TAG, "tag cannot contain '|'"),
-    "tag control": (lambda c: c.message("plain", tag="a\x02"), pb.ILLEGAL_MESSAGE_TAG, "tag cannot contain control character"),
-    "tag blank": (lambda c: c.message("plain", tag="  "), pb.ILLEGAL_MESSAGE_TAG, "tag cannot be the char sequence of whitespace"),
-    "key": (lambda c: c.message("plain", keys=["\n"]), pb.ILLEGAL_MESSAGE_KEY, "key cannot be the char sequence of whitespace"),
-    "key control": (lambda c: c.message("plain", keys=["a\x01"]), pb.ILLEGAL_MESSAGE_KEY, "key cannot contain control character"),
-    "group": (lambda c: c.message("steps", message_group="g" * 64), pb.ILLEGAL_MESSAGE_GROUP, "message group exceed the max size 64"),
-    "id": (lambda c: c.message("plain", message_id=" "), pb.ILLEGAL_MESSAGE_ID, "message id cannot be empty"),
-    "reserved": (lambda c: _user_properties(c.message("plain"), UNIQ_KEY="x"), pb.ILLEGAL_MESSAGE_PROPERTY_KEY, "property is used by system: UNIQ_KEY"),
-    "dispatch": (lambda c: _user_properties(c.message("plain"), INNER_MULTI_DISPATCH="x"), pb.ILLEGAL_MESSAGE_PROPERTY_KEY, "property is used by system: INNER_MULTI_DISPATCH"),
-    "value": (lambda c: _user_properties(c.message("plain"), a="\x01"), pb.ILLEGAL_MESSAGE_PROPERTY_KEY, "the value of property cannot contain control character"),
-    "many": (lambda c: _user_properties(c.message("plain"), **{f"p{n}": "x" for n in range(129)}), pb.MESSAGE_PROPERTIES_TOO_LARGE, "too many user properties, max is 128"),
-    "size": (lambda c: _user_properties(c.message("plain"), a="x" * 16384), pb.MESSAGE_PROPERTIES_TOO_LARGE, "the total size of user property is too large, max is 16384"),
-    "type": (lambda c: c.message("plain", message_group="g"), pb.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, "TopicMessageType validate failed, the expected type is NORMAL, but actual type is FIFO"),
-    "type of fifo": (lambda c: c.message("steps"), pb.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, "the expected type is FIFO, but actual type is NORMAL"),
-    "lite": (lambda c: c.message("plain", lite_topic="l"), pb.ILLEGAL_LITE_TOPIC, "no lite topics"),
-    "digest": (lambda c: c.message("plain", body_digest=pb.Digest(type=pb.MD5, checksum="00")), pb.MESSAGE_CORRUPTED, "does not have its digest"),
-    "nanos": (lambda c: c.message("plain", born_timestamp={"seconds": 1, "nanos": -1}), pb.BAD_REQUEST, "nanos are 0 to 999999999"),
-    "born": (lambda c: c.message("plain", born_timestamp={"seconds": -1}), pb.BAD_REQUEST, "before 1970"),
-    "far": (lambda c: c.message("later", delivery_timestamp={"seconds": 9999999999}), pb.ILLEGAL_DELIVERY_TIME, "the max delay time of message is too large, max is 259200000"),
-    "delayed half": (lambda c: c.message("pays", message_type=pb.TRANSACTION, delivery_timestamp={"seconds": 9}), pb.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, "cannot have a delivery timestamp"),
-    "missing": (lambda c: c.message("nowhere"), pb.TOPIC_NOT_FOUND, "No topic route info in name server for the topic: nowhere"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", _BAD_SENDS)
-def test_a_bad_send_is_refused_and_the_connection_serves_on(client, name):
-    make, code, text = _BAD_SENDS[name]
-    answer = client.send(make(client))
-    assert answer.status.code == code, answer
-    assert text in answer.status.message
+def test_a_refused_call_leaves_its_connection_as_it_was(client):
+    for bad in (client.message(" "), client.message("plain", b""), client.message("steps")):
+        assert client.send(bad).status.code != pb.OK
     assert client.send(client.message("plain")).status.code == pb.OK
-
-
-def test_a_call_without_messages_or_of_two_topics_is_refused(client):
-    assert client.send().status == pb.Status(
-        code=pb.MESSAGE_CORRUPTED, message="no message to send"
-    )
-    answer = client.send(client.message("plain"), client.message("mixed"))
-    assert answer.status.message == "topic in message is not same"
-
-
-def test_a_call_without_a_client_id_is_refused(cluster):
-    with RawGrpc(cluster.grpc_address, client_id=None) as client:
-        for request in (
-            pb.QueryRouteRequest(topic=resource("plain")), pb.HeartbeatRequest(client_type=pb.PRODUCER),
-        ):  # fmt: skip
-            status = client.call(request).status
-            assert status == pb.Status(
-                code=pb.CLIENT_ID_REQUIRED, message="client id cannot be empty"
-            )
-
-
-def test_what_is_no_message_is_refused_and_other_methods_are_unknown(client, cluster):
-    bytes_of = client.channel.unary_unary("/apache.rocketmq.v2.MessagingService/SendMessage")
-    answer = pb.SendMessageResponse.FromString(
-        bytes_of(b"\xff\xff\xff", metadata=client.metadata)
-    )
-    assert answer.status.code == pb.BAD_REQUEST
-    assert "cannot be decoded" in answer.status.message
-    with pytest.raises(grpc.RpcError) as raised:
-        client.call(pb.SyncLiteSubscriptionRequest())
-    assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
-    admin = client.channel.unary_unary("/apache.rocketmq.v2.Admin/QueryMessage")
-    with pytest.raises(grpc.RpcError) as raised:
-        admin(b"", metadata=client.metadata)
-    assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
-
-
-_BAD_RECEIVES: dict[str, tuple[dict[str, Any], int]] = {
-    "system group": ({"group": "CID_RMQ_SYS_TRANS"}, pb.ILLEGAL_CONSUMER_GROUP),
-    "batch": ({"batch_size": 0, "count": 0}, pb.BAD_REQUEST),
-    "short": ({"invisible_duration": seconds(9)}, pb.ILLEGAL_INVISIBLE_TIME),
-    "long": ({"invisible_duration": seconds(43201)}, pb.ILLEGAL_INVISIBLE_TIME),
-    "negative": ({"invisible_duration": seconds(-1)}, pb.ILLEGAL_INVISIBLE_TIME),
-    "sql": ({"filter_expression": pb.FilterExpression(type=pb.SQL, expression="a >")}, pb.ILLEGAL_FILTER_EXPRESSION),
-    "tags": ({"filter_expression": pb.FilterExpression(type=pb.TAG, expression="||")}, pb.ILLEGAL_FILTER_EXPRESSION),
-    "no time": ({"timeout": 3}, pb.ILLEGAL_POLLING_TIME),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", _BAD_RECEIVES)
-def test_a_bad_receive_is_refused(client, name):
-    more, code = _BAD_RECEIVES[name]
-    wanted: dict[str, Any] = {"group": "bad", **more}
-    status, found = client.receive("plain", **wanted)
-    assert (status.code, found) == (code, []), status
-
-
-# --- sends
 
 
 def test_each_message_of_a_call_has_its_entry_and_its_group_its_queue(client):
@@ -283,7 +184,9 @@ def test_a_bad_handle_changes_nothing(client, topic, name):
             message_id="m",
         )
     )
-    assert forwarded.status.code == pb.INVALID_RECEIPT_HANDLE
+    # Official clients repeat a call that is refused, for ever: one that is only too late is not.
+    is_late = name in ("expired", "no queue")
+    assert forwarded.status.code == (pb.OK if is_late else pb.INVALID_RECEIPT_HANDLE)
     assert len(client.receive(topic)[1]) == 1
 
 
@@ -530,20 +433,14 @@ def test_a_console_asks_a_client_over_its_stream(cluster, topic):
 def test_a_heartbeat_registers_a_client_without_settings(cluster):
     with RawGrpc(cluster.grpc_address, "beating") as client:
         beat = pb.HeartbeatRequest(group=resource("beats"), client_type=pb.PUSH_CONSUMER)
-        assert client.call(beat).status.code == pb.OK
+        untyped = pb.HeartbeatRequest(group=resource("beats"))
+        assert client.call(untyped).status.code == pb.UNRECOGNIZED_CLIENT_TYPE
+        for each in (beat, untyped):
+            assert client.call(each).status.code == pb.OK
         with Admin(cluster.nameserver) as admin:
             [found] = admin.groups.connections("beats").values()
             assert [each.client_id for each in found.connections] == ["beating"]
-        untyped = pb.HeartbeatRequest(group=resource("beats"))
-        assert client.call(untyped).status.code == pb.UNRECOGNIZED_CLIENT_TYPE
         client.call(pb.NotifyClientTerminationRequest())
-
-
-def test_settings_without_topics_end_the_stream(client):
-    with pytest.raises(grpc.RpcError) as raised:
-        next(client.telemetry(iter([pb.TelemetryCommand(settings=pb.Settings())])))
-    assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert raised.value.details() == "there is no publishing or subscription data in settings"
 
 
 def test_a_call_that_waits_is_answered_when_the_broker_stops():

@@ -8,6 +8,7 @@ By hand: `python -m tests.interop.reference FOLDER [key=value…]` starts both a
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -15,10 +16,18 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.support.frames import ask
-from tests.support.processes import Program, broker_port, free_port, wait_until, write_conf
+from tests.support.processes import (
+    Program,
+    answers,
+    broker_port,
+    free_port,
+    wait_until,
+    write_conf,
+)
 from tests.support.programs import run_program, until_killed
 
 VERSION = "5.3.3"
@@ -28,6 +37,7 @@ CACHE = Path(os.environ.get("COMETMQ_CACHE") or HERE.parent.parent / ".cache")
 NAMESERVER = "org.apache.rocketmq.namesrv.NamesrvStartup"
 BROKER = "org.apache.rocketmq.broker.BrokerStartup"
 MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
+PROXY = "org.apache.rocketmq.proxy.ProxyStartup"
 # A JVM that lives for seconds: a third less processor time up to its first answer.
 QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 QUICK_START = QUICK_COMPILER, "-XX:+UseSerialGC"
@@ -103,6 +113,16 @@ def jars(version: str = VERSION) -> Path:
     return fetched(text.replace(f">{VERSION}<", f">{version}<"), CACHE / "java" / version)
 
 
+def jars_of(artifact: str, version: str = VERSION) -> Path:
+    """The folder with the jars of one artifact of RocketMQ and all that it needs; fetched where they are not there yet."""
+    one = f"<groupId>org.apache.rocketmq</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
+    pom = (
+        "<project><modelVersion>4.0.0</modelVersion><groupId>cometmq</groupId><artifactId>one</artifactId>"
+        f"<version>1</version><dependencies><dependency>{one}</dependency></dependencies></project>"
+    )
+    return fetched(pom, CACHE / "java" / f"{artifact}-{version}")
+
+
 def fetched(pom: str, folder: Path) -> Path:
     """The folder with the jars that a pom asks for; fetched where they are not there yet."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -124,8 +144,9 @@ def command(
     heap: str,
     version: str = VERSION,
     options: Sequence[str] = (),
+    path: Path | None = None,
 ) -> list[str]:
-    """The command line of one Java program whose files stay in `folder`; `options` are the JVM's."""
+    """The command line of one Java program whose files stay in `folder`; `options` are the JVM's, its jars are in `path`."""
     for name in ("home/conf", "tmp"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     if version.startswith("4."):  # does not start without a file that says how to log
@@ -141,7 +162,7 @@ def command(
         f"-Duser.home={folder / 'home'}",
         f"-Drocketmq.home.dir={folder / 'home'}",
         *options,
-        *("-cp", f"{jars(version)}/*", main),
+        *("-cp", f"{path or jars(version)}/*", main),
         *map(str, arguments),
     ]
 
@@ -178,6 +199,46 @@ def broker(
     Benches give `options=()`: their Java compiles and collects as it does at its users.
     """
     port = port or broker_port()
+    path = _broker_conf(folder, nameservers, port, settings or {})
+    started = command(BROKER, folder, ["-c", path], heap=heap, version=version, options=options)
+    return Program(started, log=folder / "broker.log", port=port)
+
+
+def proxy(
+    folder: Path,
+    nameservers: str,
+    *,
+    grpc_port: int,
+    heap: str = "512m",
+    settings: Mapping[str, object] | None = None,
+    options: Sequence[str] = PLAIN_SERVER,
+) -> Program:
+    """A Java broker with these settings and the gRPC proxy of local mode in its process; not yet started.
+
+    It is ready when the gRPC port is open too.
+    """
+    port = broker_port()
+    conf = _broker_conf(folder, nameservers, port, settings or {})
+    written = {
+        "proxyMode": "LOCAL",
+        "grpcServerPort": grpc_port,
+        "remotingListenPort": free_port(),
+        "rocketMQClusterName": "DefaultCluster",
+        "namesrvAddr": nameservers,
+        "brokerConfigPath": str(conf),
+        "localServeAddr": "127.0.0.1",
+    }
+    file = folder / "rmq-proxy.json"
+    file.write_text(json.dumps(written))
+    path = jars_of("rocketmq-proxy")
+    started = command(PROXY, folder, ["-pc", file], heap=heap, options=options, path=path)
+    is_ready = partial(answers, grpc_port)
+    return Program(started, log=folder / "proxy.log", port=port, is_ready=is_ready)
+
+
+def _broker_conf(
+    folder: Path, nameservers: str, port: int, settings: Mapping[str, object]
+) -> Path:
     conf = {
         "brokerClusterName": "DefaultCluster",
         "brokerName": "broker-a",
@@ -196,11 +257,9 @@ def broker(
         "osPageCacheBusyTimeOutMills": 10_000,
         # Each flush of the timer's wheel compares 37 MB byte by byte: a third of a core all the time at 1,000 ms.
         "timerFlushIntervalMs": 10_000,
-        **(settings or {}),
+        **settings,
     }
-    path = write_conf(folder / "broker.conf", conf)
-    started = command(BROKER, folder, ["-c", path], heap=heap, version=version, options=options)
-    return Program(started, log=folder / "broker.log", port=port)
+    return write_conf(folder / "broker.conf", conf)
 
 
 def mqadmin(

@@ -184,7 +184,9 @@ class LocalBackend:
     ) -> Steps[Receipt]:
         """Hide a message for a time from now on; raise ProxyRefusal if it is not hidden any more."""
         yield from ()
-        self._check_held(receipt, topic, group)
+        self._check_broker(receipt)
+        if not self._is_held(receipt, topic, group):
+            raise expired()
         name = real_topic(topic, group, receipt.kind)
         changed = self._pop.acks.change_invisible_time(
             ChangeInvisibleTimeRequest(
@@ -201,13 +203,16 @@ class LocalBackend:
     def bury(
         self, receipt: Receipt, physical_offset: int | None, topic: str, group: str
     ) -> Steps[None]:
-        """Store a hidden message as a dead letter; one whose topic was deleted is only acknowledged."""
-        self._check_held(receipt, topic, group)
+        """Store a message as a dead letter and acknowledge it; nothing is done for one that is not hidden any more."""
+        self._check_broker(receipt)
+        if not self._is_held(receipt, topic, group):
+            return
         found = yield from self._place(real_topic(topic, group, receipt.kind), receipt)
-        if found is None or physical_offset not in (None, found):
-            raise expired("receipt handle is invalid: the message is not in the log any more")
-        back = SendBackRequest(found, group, -1, max_reconsume_times=0)
-        yield from self._retries.give_back(back, version=VERSION, may=any_topic)
+        if found is not None:
+            if physical_offset not in (None, found):
+                raise expired("receipt handle is invalid: it names another place in the log")
+            back = SendBackRequest(found, group, -1, max_reconsume_times=0)
+            yield from self._retries.give_back(back, version=VERSION, may=any_topic)
         self._acknowledge(receipt, topic, group)
 
     def _place(self, topic: str, receipt: Receipt) -> Steps[int | None]:
@@ -222,11 +227,6 @@ class LocalBackend:
             if record.queue_offset == receipt.queue_offset:
                 return record.physical_offset
         return None
-
-    def _check_held(self, receipt: Receipt, topic: str, group: str) -> None:
-        self._check_broker(receipt)
-        if not self._is_held(receipt, topic, group):
-            raise expired()
 
     def _check_broker(self, receipt: Receipt) -> None:
         if receipt.broker_name != self._name:

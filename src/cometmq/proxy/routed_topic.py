@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cometmq.model.flags import is_writable
+from cometmq.model.flags import is_readable, is_writable
 from cometmq.model.names import is_derived_topic
 from cometmq.model.route import QueueData
 from cometmq.proxy.v2 import messaging_pb2 as pb
@@ -32,6 +32,11 @@ class RoutedTopic(NamedTuple):
     brokers: Sequence[QueueData]
     types: Sequence[pb.MessageType]
     type_name: str
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the topic has a queue to receive from."""
+        return any(is_readable(each.perm) and each.read_queues for each in self.brokers)
 
     @property
     def is_writable(self) -> bool:

@@ -79,7 +79,8 @@ def forward(
 ) -> Steps[Message]:
     """Store a message as a dead letter of the group, then acknowledge it, even if replicas lack the letter by then.
 
-    A message whose topic was deleted is only acknowledged.
+    A message that is not in the log any more is only acknowledged. For one that is not hidden any more the answer is OK, too, and
+    nothing is done: official clients repeat a call that is refused, without a pause, for ever, and their queue stands still meanwhile.
     """
     topic, group = _names(context, request.topic, request.group)
     receipt, physical_offset = decode_handle(request.receipt_handle)

@@ -79,6 +79,8 @@ class Receiving:
         broker_name = yield from context.backend.broker(
             topic, request.message_queue.broker.name
         )
+        if not (yield from context.backend.topic(topic)).is_readable:
+            raise ProxyRefusal(pb.FORBIDDEN, "no readable queue")
         config = yield from context.backend.group(group)
         # A push consumer of a group in order has a call for each queue; a simple one names any queue and means all.
         is_of_queue = config.orderly and context.client.type == pb.PUSH_CONSUMER

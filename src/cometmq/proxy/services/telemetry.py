@@ -89,15 +89,10 @@ class ClientTelemetry:
     def _settle(self, call: GrpcCall, settings: pb.Settings) -> Steps[GrpcClient]:
         context = self._runner.context(call)
         client = context.client
-        kind = settings.WhichOneof("pub_sub")
-        if kind is None:
-            raise ProxyRefusal(
-                pb.BAD_REQUEST, "there is no publishing or subscription data in settings"
-            )
         answer = pb.Settings()
         answer.CopyFrom(settings)
         client.type = settings.client_type
-        if kind == "publishing":
+        if settings.HasField("publishing"):
             self._settle_producer(context, settings.publishing, answer)
         else:
             yield from self._settle_consumer(context, settings, answer)
@@ -156,10 +151,10 @@ class ClientTelemetry:
     ) -> pb.HeartbeatResponse:
         """Register a client again in its groups, and a consumer also in the group of the heartbeat."""
         client = context.client
-        if request.client_type == pb.CLIENT_TYPE_UNSPECIFIED:
+        client.type = request.client_type or client.type
+        if client.type == pb.CLIENT_TYPE_UNSPECIFIED:
             raise ProxyRefusal(pb.UNRECOGNIZED_CLIENT_TYPE, "the heartbeat has no client type")
-        client.type = request.client_type
-        if request.HasField("group") and request.client_type != pb.PRODUCER:
+        if request.HasField("group") and client.type != pb.PRODUCER:
             group = group_name(request.group)
             context.check(Right.READER, group_access(group))
             _check_room(client, group)
@@ -223,6 +218,12 @@ class TelemetryStream(CallStream):
             if self._client is not None:
                 self._telemetry.commands.answered(self._client, command)
             return
+        if command.settings.WhichOneof("pub_sub") is None:
+            self._call.finish(
+                GrpcStatus.INVALID_ARGUMENT,
+                "there is no publishing or subscription data in settings",
+            )
+            return
         try:
             self._telemetry.settle(self._call, command.settings, self._settled)
         except ProxyRefusal as error:
@@ -238,12 +239,11 @@ class TelemetryStream(CallStream):
 
     def _refuse(self, error: BaseException) -> None:
         found = status_of(error, RequestCode.HEART_BEAT)
-        if found.code in _CLIENT_FAULTS:
-            self._call.finish(GrpcStatus.INVALID_ARGUMENT, found.message)
-        else:
-            self._call.finish(
-                GrpcStatus.INTERNAL, f"process client telemetryCommand failed. {found.message}"
-            )
+        is_of_client = found.code in _CLIENT_FAULTS
+        self._call.finish(
+            GrpcStatus.INVALID_ARGUMENT if is_of_client else GrpcStatus.INTERNAL,
+            f"process client telemetryCommand failed. {found.message}",
+        )
 
     def half_closed(self) -> None:
         """End the stream, because the client sends nothing more on it."""

@@ -73,14 +73,14 @@ def read_message(
     _check_body(body, limits)
     properties = dict(message.user_properties)
     size = check_properties(properties)
-    if system.HasField("tag"):
+    if system.tag:
         check_tag(system.tag)
         properties[keys_of.TAGS] = system.tag
         size += len(system.tag.encode())
-    if system.keys:
-        check_keys(system.keys)
-        properties[keys_of.KEYS] = KEY_SEPARATOR.join(system.keys)
-        size += sum(len(key.encode()) for key in system.keys)
+    if keys := [key for key in system.keys if key]:
+        check_keys(keys)
+        properties[keys_of.KEYS] = KEY_SEPARATOR.join(keys)
+        size += sum(len(key.encode()) for key in keys)
     check_size(size)
     if not system.message_id or system.message_id.isspace():
         raise ProxyRefusal(pb.ILLEGAL_MESSAGE_ID, "message id cannot be empty")
@@ -175,7 +175,7 @@ def _add_delivery(
 
 
 def _add_group(properties: dict[str, str], system: pb.SystemProperties) -> None:
-    if system.HasField("message_group"):
+    if system.message_group:
         check_message_group(system.message_group)
         properties[keys_of.SHARDING_KEY] = system.message_group
     if system.HasField("lite_topic"):

@@ -66,7 +66,7 @@ def status(code: int, text: str) -> pb.Status:
 def status_of_entries(entries: Sequence[pb.Status]) -> pb.Status:
     """Return the status of a call from those of its entries: the first, or MULTIPLE_RESULTS if codes differ."""
     if any(each.code != entries[0].code for each in entries):
-        return status(pb.MULTIPLE_RESULTS, "mix status")
+        return status(pb.MULTIPLE_RESULTS, "MULTIPLE_RESULTS")
     return entries[0]
 
 
