@@ -25,6 +25,7 @@ from tests.support import processes
 from tests.support.accounts import ADMIN, CANARY, account, guarded_cluster
 from tests.support.auth_users import signed
 from tests.support.command_line import COMETMQ
+from tests.support.forks import anew
 from tests.support.frames import json_frame, parts_of, read_frame
 from tests.support.good_client import GoodClient
 from tests.support.memory import MIB, MemoryWatch
@@ -80,7 +81,7 @@ def run_a_command(nameserver: str, *beside: int) -> None:
 def test_s3_a_canary_is_in_no_file_name_log_or_argument(tmp_path):
     """Signed sends, commands, wrong and unsigned requests, a changed account, a restart: then every file is looked at."""
     own = account(ORDINARY, topicPerms=["mine=PUB|SUB"], groupPerms=["mine=SUB"])
-    with guarded_cluster(tmp_path, own) as (names, broker):
+    with anew(), guarded_cluster(tmp_path, own) as (names, broker):
         signing = ProducerSettings(credentials=ORDINARY)
         with Producer(names.address, group="mine", settings=signing) as producer:
             producer.send_many([Message("mine", b"x") for _ in range(10)])

@@ -29,6 +29,7 @@ from tests.support.accounts import (
     write_accounts,
 )
 from tests.support.auth_users import signed
+from tests.support.forks import anew
 from tests.support.frames import json_frame
 from tests.support.processes import wait_until
 from tests.support.request_fields import send_fields
@@ -44,7 +45,7 @@ OWN = (
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guarded")
-    with guarded_cluster(folder, *OWN) as (names, broker):
+    with anew(), guarded_cluster(folder, *OWN) as (names, broker):
         settings = ClientSettings(credentials=ADMIN)
         with Admin(names.address, settings=settings) as admin:
             admin.topics.create("orders", queues=1)

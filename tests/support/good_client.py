@@ -26,7 +26,6 @@ import multiprocessing
 import os
 import select
 import socket
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -39,6 +38,7 @@ import pytest
 from cometmq.client.settings import environment_credentials
 from tests.support import frames
 from tests.support.auth_users import signed
+from tests.support.forks import begin
 from tests.support.frames import json_frame, parts_of, read_frame
 from tests.support.load import send_frame
 
@@ -105,31 +105,30 @@ class GoodClient:
             sys.executable, "-m", "tests.support.good_client", address, str(pid), topic,
             "routes" if asks_routes else "sends",
         ]  # fmt: skip
-        self._program: subprocess.Popen[str] | None = None
         self.waits: Waits | None = None
 
     def __enter__(self) -> Self:
-        self._program = subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).resolve().parents[2],
+        ended, self._end = os.pipe()
+        told, tells = os.pipe()
+        self._said = os.fdopen(told)
+        self._program = begin(
+            self._command, stdin=ended, stdout=tells, stderr=2, env=dict(os.environ)
         )
-        assert self._program.stdout is not None
-        said = self._program.stdout.readline()
+        os.close(ended)
+        os.close(tells)
+        said = self._said.readline()
         assert said == "ready\n", f"the good client did not begin: {said!r}"
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._program is not None
-        try:
-            said = self._program.communicate(timeout=WAIT_SECONDS_MAX + 10)[0]
-        except subprocess.TimeoutExpired:
-            self._program.kill()
-            self._program.communicate()
-            raise
-        self.waits = Waits(**json.loads(said))
+        os.close(self._end)
+        with self._said:
+            try:
+                self._program.wait(WAIT_SECONDS_MAX + 10)
+            finally:
+                self._program.kill()
+                self._program.wait()
+            self.waits = Waits(**json.loads(self._said.read()))
 
     def check(self, *, wait_ms: float = WAIT_MS_MAX, codes: tuple[int, ...] = (0,)) -> Waits:
         """Assert that nobody kept it waiting, every answer was one of `codes`, and it was never disconnected.
@@ -205,8 +204,11 @@ def _connect(address: str) -> socket.socket:
     return peer
 
 
-def main(address: str, pid: int, topic: str, what: str) -> None:
+def main() -> None:
     """Ask until standard input ends; then print what was seen."""
+    address, pid, topic, what = sys.argv[1], int(sys.argv[2]), *sys.argv[3:]
+    if credentials := environment_credentials():  # Its broker has access control.
+        frames.sign = partial(signed, credentials)
     beside, peer = _start_echo(), _connect(address)
     _run_before_others()
     codes: Counter[str] = Counter()
@@ -249,6 +251,4 @@ def main(address: str, pid: int, topic: str, what: str) -> None:
 
 
 if __name__ == "__main__":
-    if credentials := environment_credentials():  # Its broker has access control.
-        frames.sign = partial(signed, credentials)
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4])
+    main()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cometmq.model.codes import RequestCode, ResponseCode
+from tests.support.forks import Copy, begin
 from tests.support.frames import ask
 
 T = TypeVar("T")
@@ -116,7 +117,7 @@ class Program:
         self.own_group = own_group
         self.is_ready = is_ready
         self.host = host
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Copy | None = None
         self.log_size_before = 0  # Bytes that earlier runs wrote.
 
     @property
@@ -133,13 +134,13 @@ class Program:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self.log_size_before = log.tell()
-            self.process = subprocess.Popen(
+            file = log.fileno()
+            self.process = begin(
                 self.command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=file,
+                stderr=file,
                 env=self.env,
-                process_group=0 if self.own_group else None,
+                group=0 if self.own_group else None,
             )
         try:
             wait_until(self.came_up, seconds=START_SECONDS_MAX, what=f"port {self.port}")
