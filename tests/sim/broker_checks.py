@@ -1,6 +1,7 @@
 """What must hold of a group of real brokers, whatever happens to them."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 
 from cometmq.store.message_store import MessageStore
 
@@ -27,6 +28,11 @@ class BrokerChecks:
         self._last: dict[tuple[int, int], int] = {}
         self._log = bytearray()  # All that any member has held for committed.
         self._seen: dict[str, int] = {}
+        self._wanted: set[bytes] = set()
+        self._unwanted: set[bytes] = set()
+        self._delivered: set[bytes] = set()
+        self._reached: dict[tuple[str, int], int] = {}
+        self._calls: dict[int, str] = {}
 
     @property
     def acknowledged_count(self) -> int:
@@ -94,3 +100,44 @@ class BrokerChecks:
             assert found.get(place) == body, f"{body!r} was acknowledged and is not at {place}"
         lost = found.keys() - self._consumed.keys()
         assert not lost, f"consumers did not get {sorted(lost)[:5]} of {len(found)}"
+
+    # --- transactions, delays and order
+
+    def decided(self, body: bytes, *, is_wanted: bool) -> None:
+        """Note a message that must be delivered at last, or never: one of a transaction, or a delayed one."""
+        (self._wanted if is_wanted else self._unwanted).add(body)
+
+    def delivered(self, body: bytes) -> None:
+        """Note that a consumer got such a message."""
+        self._delivered.add(body)
+        if body in self._unwanted:
+            self.failures.append(f"consumers got {body!r}, which was rolled back")
+
+    def consumed_in_order(self, group: str, queue: int, offset: int) -> None:
+        """Note what a group that consumes in order got: it may get messages again, but passes over none."""
+        reached = self._reached.get((group, queue), -1)
+        if offset > reached + 1:
+            self.failures.append(f"{group} got {offset} of queue {queue} after {reached}")
+        self._reached[group, queue] = max(reached, offset)
+
+    def call_begins(self, consumer: str, queue: int) -> None:
+        """Note that a consumer begins to work on a message of a queue that it has locked: nobody else does."""
+        other = self._calls.get(queue)
+        if other is not None:
+            self.failures.append(f"{consumer} and {other} work on queue {queue} at a time")
+        self._calls[queue] = consumer
+
+    def call_ends(self, consumer: str, queue: int) -> None:
+        """Note that a consumer has done its work."""
+        if self._calls.get(queue) == consumer:
+            del self._calls[queue]
+
+    def missing(self, groups: Iterable[str], ends: Mapping[int, int]) -> list[str]:
+        """Return what consumers must get that they have not got yet; `ends` are those of the queues that are read in order."""
+        late = [
+            f"{group}: queue {queue} from {reached + 1} on"
+            for group in groups
+            for queue, end in ends.items()
+            if (reached := self._reached.get((group, queue), -1)) < end - 1
+        ]
+        return [*late, *map(str, sorted(self._wanted - self._delivered))]

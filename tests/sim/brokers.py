@@ -31,6 +31,18 @@ from cometmq.nameserver.settings import NameServerSettings
 from cometmq.replication.group.member import RaftRole
 from tests.sim.broker_checks import BrokerChecks
 from tests.sim.machines import Machine, MachineLoop
+from tests.sim.operators import Operator
+from tests.sim.places import (
+    BROKER,
+    CLIENT_IP,
+    IPS,
+    NAMES,
+    NAMES_IP,
+    NAMES_PORT,
+    VOTERS,
+    peers_of,
+)
+from tests.sim.traffic import Traffic
 from tests.sim.world import Trace
 
 TOPIC = "orders"
@@ -40,20 +52,19 @@ STORM_SECONDS = 40.0
 HEALED_SECONDS = 20.0
 _LOOK_SECONDS = 0.02
 _CONSUMED_SECONDS = 1.0  # After which a consumer has got the last messages.
-_NAMES_IP, _CLIENT_IP, _PORT = "10.0.0.9", "10.0.0.8", 9876
-_NAMES = f"{_NAMES_IP}:{_PORT}"
-_MEMBERS = {f"n{number}": f"10.0.0.{number}" for number in range(3)}
 _CONF = {
-    "namesrvAddr": _NAMES,
-    "brokerName": "broker-a",
+    "namesrvAddr": NAMES,
+    "brokerName": BROKER,
     "enableDLegerCommitLog": "true",
-    "dLegerPeers": ";".join(f"{member}-{ip}:40911" for member, ip in _MEMBERS.items()),
     "storePathRootDir": "/store",
     "mappedFileSizeCommitLog": str(256 << 10),
     "mappedFileSizeConsumeQueue": "20000",
     "maxMessageSize": "65536",
     "messageIndexEnable": "false",
     "timerWheelEnable": "false",
+    "transactionTimeOut": "1000",
+    "transactionCheckInterval": "1000",
+    "transactionCheckMax": "1000",
     "metricsExporterType": "DISABLE",
 }
 
@@ -65,7 +76,9 @@ class BrokerGroup:
         loop: Its time.
         chance: The source of a scene's randomness.
         checks: What was seen.
-        machines: The machines of the brokers, by dLegerSelfId.
+        machines: The machines of the members, by dLegerSelfId.
+        spare: The machines that are no members, with empty disks, by the id that they get.
+        is_over: Whether the story is over and the group is healed, so that clients begin nothing new.
     """
 
     def __init__(self, seed: int) -> None:
@@ -73,14 +86,19 @@ class BrokerGroup:
         self.chance = chance = Random(seed)
         self.is_sync_flush = chance.random() < 0.5
         self.checks = BrokerChecks()
-        self.machines = {
-            member: Machine(ip, self.loop, chance) for member, ip in _MEMBERS.items()
-        }
-        self._names = Machine(_NAMES_IP, self.loop, chance)
-        self._client = Machine(_CLIENT_IP, self.loop, chance)
+        machines = {member: Machine(ip, self.loop, chance) for member, ip in IPS.items()}
+        self.machines = dict([*machines.items()][:VOTERS])
+        self.spare = dict([*machines.items()][VOTERS:])
+        # The file of a member has the list of the time at which its machine was set up.
+        self._peers = dict.fromkeys(self.machines, peers_of(self.machines))
+        self._preferred = chance.choice(["", "", "", "n0"])
+        self._names = Machine(NAMES_IP, self.loop, chance)
+        self._client = Machine(CLIENT_IP, self.loop, chance)
+        self.operator = Operator(self)
+        self._traffic = Traffic(self)
         self._running: dict[str, tuple[ElectedGroup, LastingParts]] = {}
         self._trace = Trace()
-        self._is_over = False
+        self.is_over = False
         self._sent = 0
 
     @property
@@ -109,21 +127,23 @@ class BrokerGroup:
         looks = asyncio.ensure_future(self._look())
         await story(self)
         await self._heal()
-        self._is_over = True
+        self.is_over = True
         await asyncio.gather(clients, looks)
 
     # --- what happens
 
     def start(self, member: str) -> None:
-        """Start a broker, unless it runs."""
-        machine = self.machines[member]
-        if machine.process is not None:
+        """Start the broker of a member, unless it runs."""
+        machine = self.machines.get(member)
+        if machine is None or machine.process is not None:
             return
         self.note("start", member)
         flush = "SYNC_FLUSH" if self.is_sync_flush else "ASYNC_FLUSH"
+        peers = self._peers[member]
         own = {
             "dLegerSelfId": member, "brokerIP1": machine.ip, "bindAddress": machine.ip,
-            "flushDiskType": flush,
+            "flushDiskType": flush, "dLegerPeers": peers,
+            "preferredLeaderId": self._preferred if self._preferred in peers else "",
         }  # fmt: skip
         settings, _ = settings_of([Layer("simulated", {**_CONF, **own})])
         machine.start(self._serve(member, settings, machine))
@@ -156,6 +176,21 @@ class BrokerGroup:
         self._running.pop(member, None)
         self.checks.restarted(member)
         self.machines[member].cut_power()
+
+    def retire(self, member: str) -> None:
+        """End a broker for good, and take its disk away."""
+        self.note("retire", member)
+        self.machines[member].resume()
+        self.kill(member)
+        self.spare[member] = machine = self.machines.pop(member)
+        machine.lose_files()
+
+    def set_up(self, member: str) -> None:
+        """Make a spare machine a member, and start its broker on an empty disk."""
+        self.note("set up", member)
+        self.machines[member] = self.spare.pop(member)
+        self._peers[member] = peers_of(self.machines)
+        self.start(member)
 
     def cut_off(self, member: str, *, inwards: bool, outwards: bool) -> None:
         """Cut a broker off from everything else."""
@@ -193,15 +228,26 @@ class BrokerGroup:
         ]
         return max(leading)[1] if leading else None
 
+    @property
+    def voters(self) -> set[str]:
+        """Everyone who votes by the log of any broker that runs."""
+        return {
+            voter
+            for group, _ in self._running.values()
+            for voter in group.running.member.log.membership.voters
+        }
+
     async def _heal(self) -> None:
         self.rejoin()
-        for member, machine in self.machines.items():
+        for member, machine in [*self.machines.items()]:
             machine.resume()
             machine.disk.heal()
+            machine.clock.ahead_ms = 0
             running = self.running(member)
             if running is not None and running.is_over:
                 self.kill(member)
             self.start(member)
+        await self.operator.finish()
         await asyncio.sleep(HEALED_SECONDS / 2)
         before = self.checks.acknowledged_count
         await asyncio.sleep(HEALED_SECONDS / 2)
@@ -211,9 +257,9 @@ class BrokerGroup:
 
     async def _look(self) -> None:
         """Check the members again and again."""
-        while not self._is_over:
+        while not self.is_over:
             await asyncio.sleep(_LOOK_SECONDS)
-            for member, (group, parts) in self._running.items():
+            for member, (group, parts) in [*self._running.items()]:
                 running, store = group.running, parts.store
                 raft = running.member
                 if running.is_over:
@@ -234,10 +280,10 @@ class BrokerGroup:
             rebalance_interval_ms=2_000,
         )
         async with (
-            AsyncProducer(_NAMES) as producer,
-            AsyncQueueReader(_NAMES, group=READERS) as reader,
+            AsyncProducer(NAMES) as producer,
+            AsyncQueueReader(NAMES, group=READERS) as reader,
             AsyncPushConsumer(
-                _NAMES,
+                NAMES,
                 group=READERS,
                 listener=self._consumed,
                 subscriptions=[TOPIC],
@@ -245,7 +291,8 @@ class BrokerGroup:
             ),
         ):
             senders = [self._send_in_order(producer, each) for each in range(SENDERS)]
-            await asyncio.gather(self._watch_commits(reader), *senders)
+            more = self._traffic.kinds(producer)
+            await asyncio.gather(self._watch_commits(reader), *senders, *more)
             await self._read(reader)
 
     async def _consumed(self, message: StoredMessage) -> None:
@@ -253,7 +300,7 @@ class BrokerGroup:
 
     async def _watch_commits(self, reader: AsyncQueueReader) -> None:
         """Look at the committed offsets of the consumers each second."""
-        while not self._is_over:
+        while not self.is_over:
             await asyncio.sleep(1)
             try:
                 topic = (await reader.queues([TOPIC]))[TOPIC]
@@ -281,7 +328,7 @@ class BrokerGroup:
 
     async def _send_in_order(self, producer: AsyncProducer, sender: int) -> None:
         chance = Random(self.chance.random())
-        while not self._is_over:
+        while not self.is_over:
             self._sent += 1
             body = b"%d %d " % (sender, self._sent) + b"x" * chance.randint(0, 900)
             try:
@@ -306,6 +353,7 @@ class BrokerGroup:
             await self._read_queue(reader, queue, end, found)
         await asyncio.sleep(_CONSUMED_SECONDS)
         self.checks.holds_all(found)
+        await self._traffic.finish({queue.queue_id: end for queue, end in ends.items()})
 
     async def _read_queue(
         self,
@@ -321,7 +369,7 @@ class BrokerGroup:
 
 async def _serve_names(machine: Machine) -> None:
     settings = NameServerSettings(
-        bind_address=machine.ip, listen_port=_PORT, kv_config_path=None
+        bind_address=machine.ip, listen_port=NAMES_PORT, kv_config_path=None
     )
     await NameServer(settings, machine.clock).start()
     await asyncio.Event().wait()
@@ -356,9 +404,7 @@ def _kill_leader(group: BrokerGroup, member: str) -> None:
 
 
 def _cut_power(group: BrokerGroup, member: str) -> None:
-    """Cut the power of one machine. If brokers flush later than they acknowledge, two at a time may lose messages."""
-    others = [group.running(each) for each in group.machines if each != member]
-    if group.is_sync_flush or all(each and each.member.hard.is_sure for each in others):
+    if _may_lose(group, member):
         group.cut_power(member)
         group.later(0.5, 5, lambda: group.start(member))
 
@@ -387,7 +433,7 @@ def _fail_disk(group: BrokerGroup, member: str) -> None:
     disk.fail("fdatasync", forever=True)
 
     def mended() -> None:
-        if group.machines[member].disk is disk:
+        if member in group.machines and group.machines[member].disk is disk:
             disk.heal()
             group.kill(member)
             group.start(member)
@@ -402,6 +448,27 @@ def _set_clock(group: BrokerGroup, member: str) -> None:
     group.machines[member].clock.ahead_ms = ahead_ms
 
 
+def _hand_over(group: BrokerGroup, member: str) -> None:
+    group.operator.hand_over(member)
+
+
+def _replace_dead(group: BrokerGroup, member: str) -> None:
+    if _may_lose(group, member):
+        group.operator.replace(member, is_dead=True)
+
+
+def _may_lose(group: BrokerGroup, member: str) -> bool:
+    """Return whether a member may lose messages: if brokers flush later than they acknowledge, two must not at a time."""
+    others = (group.voters | {*group.machines}) - {member}
+    running = [group.running(each) for each in others]
+    return group.is_sync_flush or all(each and each.member.hard.is_sure for each in running)
+
+
+def _replace(group: BrokerGroup, member: str) -> None:
+    group.operator.replace(member, is_dead=False)
+
+
 FAULTS: tuple[Callable[[BrokerGroup, str], None], ...] = (
-    _kill, _kill_leader, _cut_power, _pause, _pause_leader, _cut_off, _fail_disk, _set_clock,
+    _kill, _kill_leader, _cut_power, _pause, _pause_leader, _cut_off, _fail_disk, _set_clock, _hand_over,
+    _replace_dead, _replace,
 )  # fmt: skip

@@ -208,6 +208,16 @@ class Machine:
         self.process = Process(self)
         return self._loop.create_task(work, context=self.process.context)
 
+    def run(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Run a tool next to the process; it is neither killed nor suspended with that."""
+        return self._loop.create_task(work, context=Process(self).context)
+
+    def lose_files(self) -> None:
+        """Replace the disk by an empty one, while no process runs."""
+        assert self.process is None
+        self.disk = FakeDisk()
+        self._boot()
+
     def kill(self) -> None:
         """End the process. The system closes its connections."""
         if self.process is not None:

@@ -4,12 +4,17 @@ import asyncio
 
 import pytest
 
-from cometmq.model.errors import RequestError, StoreReadOnly
+from cometmq import AsyncAdmin, MessageQueue
+from cometmq.broker.tables.locks import LOCK_SECONDS
+from cometmq.client.api.members import MemberApi
+from cometmq.codec.bodies.lock import LockRequest
+from cometmq.model.errors import BrokerRefused, RequestError, StoreReadOnly
 from cometmq.replication.group.member import NotAllowed, RaftMember
 from cometmq.replication.group.messages import Membership
 from cometmq.steps.on_loop import Machines
 from cometmq.store.running_flags import RunningFlag
-from tests.sim.brokers import BrokerGroup, brokers
+from tests.sim.brokers import READERS, TOPIC, BrokerGroup, brokers
+from tests.sim.places import BROKER, IPS, NAMES
 from tests.support.store_puts import make_put
 
 
@@ -135,3 +140,60 @@ def test_a_leader_that_was_removed_is_called_no_more_once_another_one_leads():
 
     BrokerGroup(1).run(the_leader_is_removed)
     assert errors == ["its address is unknown"] * 2
+
+
+def test_a_member_with_an_old_list_lets_no_other_one_connect_to_a_removed_member():
+    errors: list[str | None] = []
+
+    async def one_is_down_while_another_is_removed(group: BrokerGroup) -> None:
+        await asyncio.sleep(8)
+        await group.operator.add("n3")
+        down = next(each for each in group.machines if each not in (group.leader, "n3"))
+        group.kill(down)
+        await group.operator.remove("n3")
+        group.start(down)
+        await asyncio.sleep(5)
+        errors.extend(
+            elected.error_of("n3")
+            for member in group.machines
+            if member != "n3"
+            for elected, _ in [group.membership(member)]
+        )
+        group.retire("n3")
+
+    BrokerGroup(1).run(one_is_down_while_another_is_removed)
+    assert errors == ["its address is unknown"] * 3
+
+
+def test_a_lock_outlives_the_leader_that_granted_it_and_no_other_member_grants_one():
+    """The first consumer that asked the next leader got the queue, while the old owner worked on it."""
+    queue = MessageQueue(TOPIC, BROKER, 0)
+
+    async def lock(group: BrokerGroup, member: str, client_id: str) -> bool:
+        async def ask() -> bool:
+            async with AsyncAdmin(NAMES) as admin:
+                request = LockRequest(READERS, client_id, (queue,))
+                locks = MemberApi(admin._instance)
+                return bool(await locks.lock(f"{IPS[member]}:10911", request))
+
+        return await group.machines[member].run(ask())
+
+    async def the_leader_is_killed(group: BrokerGroup) -> None:
+        await asyncio.sleep(8)
+        old = group.leader
+        assert old is not None
+        assert await lock(group, old, "owner")
+        with pytest.raises(BrokerRefused, match="lock queues at the leader"):
+            await lock(group, next(iter(group.machines.keys() - {old})), "other")
+        group.kill(old)
+        await asyncio.sleep(15)  # A preferred leader has taken over by then.
+        new = group.leader
+        assert new not in (None, old)
+        assert not await lock(group, new, "other")
+        assert await lock(group, new, "owner"), "it renews the lock"
+        await asyncio.sleep(LOCK_SECONDS - 1)
+        assert not await lock(group, new, "other")
+        await asyncio.sleep(1.5)
+        assert await lock(group, new, "other")
+
+    BrokerGroup(1).run(the_leader_is_killed)
