@@ -198,7 +198,7 @@ def test_lines_are_sorted_and_limited(arguments: tuple[str, ...], printed: str) 
     [
         (("--sort", "size"), "there is no column 'size'; choose one of name, weight, colours"),
         (("--sort", "--limit"), "there is no column '-limit'"),
-        (("--limit", "0"), "greater than or equal to 1"),
+        (("--limit", "0"), "Invalid value for '--limit'"),
     ],
 )
 def test_a_wrong_choice_is_refused(arguments: tuple[str, ...], says: str) -> None:
