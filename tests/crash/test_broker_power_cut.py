@@ -69,7 +69,7 @@ def reading(ledger: Ledger, address: str) -> Iterator[None]:
 
     def read() -> None:
         with contextlib.suppress(ConnectionError):
-            while not is_over.is_set():
+            while not is_over.wait(0.002):
                 ledger.read_on(address)
 
     with ThreadPoolExecutor(1) as pool:

@@ -82,7 +82,7 @@ def writers_at_all(group: ElectedBrokers) -> Iterator[dict[str, list[tuple[float
 
     def write(name: str) -> None:
         address = group.members[name].address
-        while not is_over.wait(0.002):
+        while not is_over.wait(0.01):  # Of each one a send waits while its member is paused.
             body = os.urandom(8)
             with suppress(OSError):
                 if send_to(address, body)[0] == OK:
