@@ -1,6 +1,7 @@
 """What the cluster of this suite holds: 200 topics, 100,000 messages, a group that is behind, and messages of a bad peer."""
 
 import asyncio
+import itertools
 from typing import Any
 
 from cometmq import (
@@ -50,13 +51,15 @@ async def fill(nameservers: str) -> None:
     async with AsyncProducer(
         nameservers, settings=ProducerSettings(send_timeout_ms=20_000)
     ) as producer:
-        for start in range(0, ORDERS_COUNT, 10_000):
-            await producer.send_many(
+        queues = itertools.cycle(await producer.queues(ORDERS))
+        for start in range(0, ORDERS_COUNT, 2_500):
+            batch = [
                 Message(
                     ORDERS, f'{{"order": {number}}}'.encode(), tag="paid", keys=f"o-{number}"
                 )
-                for number in range(start, start + 10_000)
-            )
+                for number in range(start, start + 2_500)
+            ]
+            await producer.send_batch(batch, queue=next(queues))
         for number in range(SMALL_COUNT):
             await producer.send(Message(SMALL, f"small {number}".encode(), keys=f"s-{number}"))
         for key, body in BODIES.items():
