@@ -13,7 +13,7 @@ first a `welcome`, or a `refusal` before it closes the connection. Then the one 
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import pairwise
 from struct import Struct
 from typing import Any
@@ -56,7 +56,7 @@ class GroupFrame:
 
     __slots__ = ("content", "header", "size", "type")
 
-    def __init__(self, header: bytes, content: bytes) -> None:
+    def __init__(self, header: Content, content: Content) -> None:
         """Decode the header; raise CodecError if it is not a JSON object with a type."""
         try:
             self.header = JsonObject(orjson.loads(header), "header")
@@ -76,29 +76,38 @@ class GroupFrames:
 
     def __init__(self) -> None:
         self.is_greeted = False
-        self._held = bytearray()
+        # The sizes, the header or the content of a frame, and how many of these bytes were received.
+        self._part = bytearray(HEAD.size)
+        self._filled = 0
+        self._content_size: int | None = None  # Once it was received,
+        self._header: bytearray | None = None  # and the same for the header.
 
     def received(self, data: bytes) -> Iterator[GroupFrame]:
         """Yield the frames that `data` completes; raise CodecError if one is too large or cannot be decoded."""
-        held = self._held
-        held += data
-        start = 0
-        try:
-            while len(held) - start >= HEAD.size:
-                header_size, content_size = HEAD.unpack_from(held, start)
-                self._check(header_size, content_size)
-                middle = start + HEAD.size + header_size
-                end = middle + content_size
-                if len(held) < end:
-                    break
-                with memoryview(held) as view:
-                    header = bytes(view[start + HEAD.size : middle])
-                    content = bytes(view[middle:end])
-                frame = GroupFrame(header, content)
-                start = end
-                yield frame
-        finally:
-            del held[:start]
+        rest = memoryview(data)
+        while rest:
+            begin, end = self._filled, min(self._filled + len(rest), len(self._part))
+            self._part[begin:end] = rest[: end - begin]
+            self._filled, rest = end, rest[end - begin :]
+            while self._filled == len(self._part):
+                frame = self._next()
+                if frame is not None:
+                    yield frame
+
+    def _next(self) -> GroupFrame | None:
+        """Begin with the next part of a frame, because this one is whole; return the frame if that was its content."""
+        part, self._filled = self._part, 0
+        if self._content_size is None:
+            header_size, self._content_size = HEAD.unpack(part)
+            self._check(header_size, self._content_size)
+            self._part = bytearray(header_size)
+            return None
+        if self._header is None:
+            self._header, self._part = part, bytearray(self._content_size)
+            return None
+        header, self._header, self._content_size = self._header, None, None
+        self._part = bytearray(HEAD.size)
+        return GroupFrame(header, part)
 
     def _check(self, header_size: int, content_size: int) -> None:
         header_max, content_max = GREETING_SIZE_MAX, 0
@@ -138,15 +147,16 @@ def decode_message(frame: GroupFrame, sender: str) -> Message:
     given = frame.header.member("message")
     if given.text("sender") != sender:
         raise CodecError(f"a message of {given.text('sender')} came from {sender}")
-    message = kind(sender, *(read(given, name) for name, read in _FIELDS[kind]))
-    if not isinstance(message, Append):
-        return message
+    values = [read(given, name) for name, read in _FIELDS[kind]]
+    if kind is not Append:
+        return kind(sender, *values)
+    message = Append(sender, *values, content=frame.content)
     _check_part(message)
     if message.end - message.begin != len(frame.content):
         raise CodecError(
             f"a part of {message.end - message.begin} bytes has {len(frame.content)}"
         )
-    return replace(message, content=frame.content)
+    return message
 
 
 def _offset(fields: JsonObject, key: str) -> int:

@@ -470,7 +470,7 @@ class RunningMember:
 
     def _write(self, write: Write) -> Steps[None]:
         content = write.part.content
-        assert isinstance(content, bytes)
+        assert isinstance(content, bytearray)
         yield from self._append(write.offset, memoryview(content)[write.skip :])
 
     def _append(self, offset: int, content: memoryview) -> Steps[None]:
