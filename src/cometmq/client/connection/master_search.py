@@ -19,7 +19,7 @@ from cometmq.net.tasks import Tasks
 
 # Between two fetches of a route, doubled from the first to the last, seconds.
 _PAUSE_SECONDS = 0.02
-_PAUSE_SECONDS_MAX = 1.0
+_PAUSE_SECONDS_MAX = 0.5
 # How long the route is fetched after the last doubt, seconds.
 _SEARCH_SECONDS = 2.0
 # Answers of a broker that is not the master, or not any more.

@@ -29,7 +29,10 @@ PING_SECONDS = 0.5
 # A connection is closed if no answer to a ping arrives for this long.
 SILENCE_SECONDS = 3.0
 _CONNECT_SECONDS = 2.0
-_RETRY_SECONDS = 0.3
+# Pauses between attempts to connect, doubled from the first to the last, seconds. A process that is killed may still
+# accept the first one.
+_RETRY_SECONDS = 0.02
+_RETRY_SECONDS_MAX = 0.3
 # Messages are dropped while this many bytes wait to be sent: the group's protocol sends missing ones again.
 UNSENT_SIZE_MAX = 16 << 20
 _PING = encode_frame({"type": "ping"})
@@ -171,6 +174,7 @@ class PeerLink:
             connection.write(parts)
 
     async def _run(self) -> None:
+        pause = _RETRY_SECONDS
         while True:
             was_open = False
             try:
@@ -182,8 +186,11 @@ class PeerLink:
                 self._say(f"it cannot be reached: {error_text(error) or 'it does not answer'}")
             else:
                 was_open = await self._serve(connection)
-            if not was_open:
-                await asyncio.sleep(_RETRY_SECONDS)
+            if was_open:
+                pause = _RETRY_SECONDS
+            else:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _RETRY_SECONDS_MAX)
 
     async def _connect(self) -> _LinkConnection:
         loop, uses = asyncio.get_running_loop(), self._uses
