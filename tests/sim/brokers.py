@@ -348,12 +348,14 @@ class BrokerGroup:
         topic = (await reader.queues([TOPIC]))[TOPIC]
         assert not isinstance(topic, CometError)
         ends = await reader.max_offsets(topic.readable)
+        last: dict[int, int] = {}
         for queue, end in ends.items():
             assert isinstance(end, int), end
+            last[queue.queue_id] = end
             await self._read_queue(reader, queue, end, found)
         await asyncio.sleep(_CONSUMED_SECONDS)
         self.checks.holds_all(found)
-        await self._traffic.finish({queue.queue_id: end for queue, end in ends.items()})
+        await self._traffic.finish(last)
 
     async def _read_queue(
         self,
