@@ -101,9 +101,7 @@ ROWS = {
     "pop TAG 10": _pops("PoppedByTag", "TAG:t1", messages=64_000, tags=10),
     "pop SQL92 10": _pops("PoppedBySql", "SQL92:a = 1", messages=64_000, tags=10),
     "batch": Load("batch", {"rounds": 100}, {"rounds": 40}),
-    "transactions": Load(
-        "transact", {"topic": "Ended", "conns": 4, "window": 64, "secs": 6}, {"secs": 1}
-    ),
+    "transactions": replace(_sends(4, 64, 6_400, topic="Ended"), mode="transact"),
     "refused": _look_ups("refuse", 4, 16, 6_400),
     "key": _look_ups("key", 4, 1, 3_200),
     "no key": _look_ups("nokey", 4, 1, 3_200),

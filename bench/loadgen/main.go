@@ -93,7 +93,7 @@ func main() {
 	case "pull":
 		r = pull(addr, *conns, *secs, *topic, *queues, *filter, *broker)
 	case "transact":
-		r = transact(addr, *conns, *window, *size, *secs, *topic, *queues, *broker)
+		r = transact(addr, *conns, *window, *size, *secs, *topic, *queues, *messages, *broker)
 	case "fan":
 		r = fan(addr, *conns, *rate, *size, *secs, *topic, *queues, *broker)
 	case "count":

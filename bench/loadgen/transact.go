@@ -7,14 +7,16 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // transact keeps `window` half messages under way on each connection and commits each once it is stored; a message counts, and its
-// time ends, when its commit was answered.
-func transact(addr string, conns, window, size, secs int, topic string, queues int, broker string) report {
+// time ends, when its commit was answered. It ends after so many messages, not counting the first window.
+func transact(addr string, conns, window, size, secs int, topic string, queues int, messages int64, broker string) report {
 	done := report{Conns: conns, Window: window, Size: size}
 	var all []int64
+	var begun int64
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	body := bytes.Repeat([]byte{'x'}, size)
@@ -63,7 +65,7 @@ func transact(addr string, conns, window, size, secs int, topic string, queues i
 					} else if refused++; refused == 1 {
 						fmt.Fprintln(os.Stderr, string(h))
 					}
-					if time.Now().Before(end) {
+					if time.Now().Before(end) && atomic.AddInt64(&begun, 1) <= messages {
 						half(slot)
 					} else {
 						underway--

@@ -291,6 +291,20 @@ def test_the_same_properties_are_plain(block):
         assert list(found) == list(ours)
 
 
+PROPERTY_TEXTS = st.one_of(
+    st.text("ab\1\2 \u00e9\U0001f600", max_size=3),
+    st.sampled_from(["", "a", "\ud800", "x" * 32_760, "\u00e9" * 16_382]),
+)
+
+
+@given(st.dictionaries(PROPERTY_TEXTS, PROPERTY_TEXTS, max_size=4))
+def test_the_same_properties_have_a_block(properties):
+    block = fast.plain_block(properties)
+    assert block == messages.plain_block(properties)
+    if block is not None:
+        assert fast.plain_properties(block) == properties
+
+
 @given(RECORDS, st.integers(0, 200))
 # A sysFlag with its highest bit, of a record that is plain and of one that is not.
 @example([("T", b"", b"", bytes(8), 0, (36, 128))], 0)

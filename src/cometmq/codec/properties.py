@@ -11,7 +11,7 @@ string2messageProperties of RocketMQ 5.3.3; docs/format/properties.md.
 
 from collections.abc import Mapping
 
-from cometmq.kernel import plain_properties
+from cometmq.kernel import plain_block, plain_properties
 from cometmq.kernel.keys import find_value
 from cometmq.kernel.layouts import PROPERTIES_SIZE_MAX
 from cometmq.model.errors import CodecError
@@ -36,29 +36,14 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
     Raises:
         CodecError: A name or value is empty, contains a separator or is no Unicode, or the block exceeds 32767 bytes.
     """
-    text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
-    count = len(properties)
-    if (
-        text.count(NAME_SEPARATOR) != count
-        or text.count(PROPERTY_SEPARATOR) != count
-        or "\x01\x02" in text
-        or "\x02\x01" in text
-        or text.startswith(NAME_SEPARATOR)
-    ):
+    block = plain_block(properties if type(properties) is dict else dict(properties))
+    if block is None:
         raise _property_error(properties)
-    try:
-        block = text.encode()
-    except UnicodeEncodeError as error:
-        raise CodecError(f"properties cannot be written as UTF-8: {error}") from None
-    if len(block) > PROPERTIES_SIZE_MAX:
-        raise CodecError(
-            f"the properties have {len(block)} bytes; a record has room for {PROPERTIES_SIZE_MAX}"
-        )
     return block
 
 
 def _property_error(properties: Mapping[str, str]) -> CodecError:
-    """Return an error that names the first invalid property."""
+    """Return an error that names the first invalid property, or says why their block is none."""
     for name, value in properties.items():
         if not name or not value:
             return CodecError(
@@ -69,7 +54,15 @@ def _property_error(properties: Mapping[str, str]) -> CodecError:
                 f"property {in_quotes(name)}={in_quotes(value)} contains the character U+0001 or U+0002, which "
                 "separates properties"
             )
-    raise AssertionError("no property is at fault")
+    try:
+        size = sum(
+            len(name.encode()) + len(value.encode()) + 2 for name, value in properties.items()
+        )
+    except UnicodeEncodeError as error:
+        return CodecError(f"properties cannot be written as UTF-8: {error}")
+    return CodecError(
+        f"the properties have {size} bytes; a record has room for {PROPERTIES_SIZE_MAX}"
+    )
 
 
 def decode_properties(block: bytes) -> dict[str, str]:

@@ -43,7 +43,7 @@ try:
         )
         from cometmq.kernel._lane_table import LaneTable
         from cometmq.kernel._mapped_files import MappedFile
-        from cometmq.kernel._messages import plain_messages, plain_properties
+        from cometmq.kernel._messages import plain_block, plain_messages, plain_properties
         from cometmq.kernel._packing import count_records, pack_records
         from cometmq.kernel._pipelined_sends import (
             PipelinedSends,
@@ -93,7 +93,7 @@ except ImportError as error:
     from cometmq.kernel.filters import PropertyFilter, TagCodes
     from cometmq.kernel.keys import index_keys, insert_keys, record_keys
     from cometmq.kernel.mapped_files import MappedFile
-    from cometmq.kernel.messages import plain_messages, plain_properties
+    from cometmq.kernel.messages import plain_block, plain_messages, plain_properties
     from cometmq.kernel.pipelined_sends import (
         PipelinedSends,
         pack_pipelined_sends,
@@ -175,6 +175,7 @@ __all__ = [
     "pack_records",
     "plain_acks",
     "plain_answers",
+    "plain_block",
     "plain_header",
     "plain_messages",
     "plain_properties",

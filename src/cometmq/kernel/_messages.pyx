@@ -10,6 +10,7 @@ from libc.string cimport memchr, memcmp
 from cometmq.kernel._bytes cimport get_u32, get_u64, put_bytes
 from cometmq.kernel._layouts cimport (
     MAGIC_V1,
+    PROPERTIES_SIZE_MAX,
     RECORD_HEAD_BODY_SIZE_AT,
     RECORD_HEAD_MAGIC_AT,
     RECORD_HEAD_QUEUE_OFFSET_AT,
@@ -21,7 +22,8 @@ from cometmq.kernel._layouts cimport (
     TOPIC_SIZE_V1_MAX,
 )
 from cometmq.kernel._slots cimport new_object, put_slot, slot_of
-from cometmq.kernel._text cimport is_ascii
+from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize, is_ascii
+from cometmq.kernel.messages import plain_block as _any_block
 
 
 def plain_messages(bytes body, Py_ssize_t position, queue, bytes topic, type kind not None, list messages):
@@ -143,3 +145,38 @@ cdef dict read_properties(const uint8_t *at, Py_ssize_t size):
         at = value_end + 1
     return properties
 
+
+def plain_block(dict properties not None):
+    """See `cometmq.kernel.messages.plain_block`."""
+    cdef Py_ssize_t total = 0
+    cdef bytes block
+    cdef uint8_t *at
+    try:
+        for name, value in properties.items():
+            total += _plain_size(name) + _plain_size(value)
+    except (TypeError, ValueError):
+        return _any_block(properties)  # Not plain, or no texts.
+    if total > PROPERTIES_SIZE_MAX:
+        return None
+    block = PyBytes_FromStringAndSize(NULL, total)
+    at = <uint8_t *>PyBytes_AS_STRING(block)
+    for name, value in properties.items():
+        at = _put_text(_put_text(at, name, 1), value, 2)
+    return block
+
+
+cdef inline Py_ssize_t _plain_size(object text) except -1:
+    """The bytes of a name or a value with its separator; ValueError where it has no place in a block."""
+    cdef Py_ssize_t size
+    cdef const char *at = PyUnicode_AsUTF8AndSize(text, &size)
+    if size == 0 or memchr(<void *>at, 1, size) is not NULL or memchr(<void *>at, 2, size) is not NULL:
+        raise ValueError("not plain")
+    return size + 1
+
+
+cdef inline uint8_t *_put_text(uint8_t *at, object text, uint8_t separator) except NULL:
+    cdef Py_ssize_t size
+    cdef const char *content = PyUnicode_AsUTF8AndSize(text, &size)
+    at = put_bytes(at, content, size)
+    at[0] = separator
+    return at + 1

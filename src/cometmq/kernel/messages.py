@@ -1,4 +1,4 @@
-"""Conversion of the records in a broker's answer to a consumer's messages, where a pull spends most of its time.
+"""Conversion of the records in a broker's answer to a consumer's messages, where a pull spends most of its time; properties.
 
 A message gets its queue, offset and body, and the head and properties of its record, from which other values are
 decoded on access. Compiled twin: `_messages`.
@@ -7,7 +7,12 @@ decoded on access. Compiled twin: `_messages`.
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from cometmq.kernel.layouts import MAGIC_V1, RECORD_SIZE_MIN, TOPIC_SIZE_V1_MAX
+from cometmq.kernel.layouts import (
+    MAGIC_V1,
+    PROPERTIES_SIZE_MAX,
+    RECORD_SIZE_MIN,
+    TOPIC_SIZE_V1_MAX,
+)
 from cometmq.kernel.records import HEAD
 
 _HEAD_SIZE = HEAD.size  # 88
@@ -121,3 +126,26 @@ def plain_properties(block: bytes) -> dict[str, str] | None:
         return dict([piece.split(_NAME_END) for piece in text[:-1].split(_VALUE_END)])
     except ValueError:
         return None  # A piece with no separator, or with two.
+
+
+def plain_block(properties: dict[str, str]) -> bytes | None:
+    """Encode properties as a block, in their order; `plain_properties` decodes it.
+
+    Returns None if a name or value is empty, contains a separator or cannot be written as UTF-8, or if the block would have
+    more than PROPERTIES_SIZE_MAX bytes.
+    """
+    text = "".join([f"{name}\1{value}\2" for name, value in properties.items()])
+    count = len(properties)
+    if (
+        text.count(_NAME_END) != count
+        or text.count(_VALUE_END) != count
+        or "\1\2" in text
+        or "\2\1" in text
+        or text.startswith(_NAME_END)
+    ):
+        return None
+    try:
+        block = text.encode()
+    except UnicodeEncodeError:
+        return None
+    return block if len(block) <= PROPERTIES_SIZE_MAX else None

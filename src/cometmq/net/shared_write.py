@@ -92,7 +92,7 @@ class SharedWrite(AskedBatchHandler, Generic[Item]):
     ) -> None:
         """Answer requests that were stored together; `error` is why those that stored something are not confirmed."""
         for (peer, command), item in zip(requests, items, strict=True):
-            failure = item.error or (error if item.is_stored else None)
+            failure = item.error or (error if error is not None and item.is_stored else None)
             if failure is None:
                 answer = self._encode(item)
             else:

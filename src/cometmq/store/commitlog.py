@@ -168,6 +168,16 @@ class CommitLog:
             raise BlockingIOError
         return bytes(piece)
 
+    def warm_rest(self, offset: int) -> memoryview | None:
+        """Return the mapped bytes from a physical offset to the end of its file; None unless the map may be read there.
+
+        What is at or after `positions.committed` is undefined.
+        """
+        file = self.chain.find(offset) if offset < self.positions.committed else None
+        if file is None or file.mapped is None or not self.is_warm(offset):
+            return None
+        return file.mapped[offset - file.start :]
+
     def files_between(self, start: int, end: int) -> list[LogFile]:
         """Return the files that contain any byte of a range; any thread."""
         files = self.chain.files

@@ -10,6 +10,7 @@ from cometmq.codec.other_queues import is_extended_address
 from cometmq.codec.record import PHYSICAL_OFFSET_AT
 from cometmq.kernel import RECORD_SIZE_MIN
 from cometmq.store.batch_queues import BatchQueue
+from cometmq.store.commitlog import AT_ONCE_SIZE_MAX
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import Buffer
@@ -104,6 +105,13 @@ class ReadSide:
         if size is not None:
             record = self._log.read(physical_offset, size, may_wait=may_wait)
             return record if _is_record(record, physical_offset, size) else None
+        rest = None if may_wait else self._log.warm_rest(physical_offset)
+        if rest is not None:
+            size = int.from_bytes(rest[:4])
+            left = min(len(rest), self._log.positions.committed - physical_offset)
+            if size <= min(left, AT_ONCE_SIZE_MAX):
+                record = bytes(rest[:size])
+                return record if _is_record(record, physical_offset, size) else None
         head = self._log.read(physical_offset, PHYSICAL_OFFSET_AT + 8, may_wait=may_wait)
         if head is None or int.from_bytes(head[PHYSICAL_OFFSET_AT:]) != physical_offset:
             return None

@@ -53,7 +53,9 @@ class DelayLevelTable:
         Levels count from 1; a level above the last one means the last. `topic` and `queue_id` are the destination.
         """
         level = min(level, len(self.delays_ms))
-        properties = {name: text for name, text in properties.items() if name not in _TIMES}
+        properties = properties.copy()
+        for name in _TIMES:
+            properties.pop(name, None)
         properties[keys_of.DELAY] = str(level)
         properties[keys_of.REAL_TOPIC] = topic
         properties[keys_of.REAL_QID] = str(queue_id)

@@ -23,6 +23,7 @@ from cometmq.store.message_search import MessageSearch
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
+_new_tuple = tuple.__new__
 
 # Largest batch of due messages, stored with one write. Event loop and pool thread may wait 5 ms for each other (the GIL), so
 # small batches would be slow.
@@ -49,21 +50,12 @@ def once_more(
     Without `reconsume_times` those of the record are kept. `is_due_coded` means that the destination is the delay topic.
     `block` is the encoded `properties`; None if the put must encode them.
     """
-    return InnerMessage(
-        topic=topic,
-        queue_id=queue_id,
-        body=record.body,
-        properties=properties,
-        born_ms=record.born_timestamp,
-        born_host=record.born_host,
-        flag=record.flag,
-        sys_flag=record.sys_flag & ~HOST_BITS,
-        reconsume_times=record.reconsume_times if reconsume_times is None else reconsume_times,
-        transaction=record.sys_flag & TRANSACTION_MASK,
-        is_due_coded=is_due_coded,
-        block=block,
-        record=record,
-    )
+    times = record.reconsume_times if reconsume_times is None else reconsume_times
+    # Takes a third of the time of `InnerMessage(...)`, once for each message.
+    return _new_tuple(InnerMessage, (
+        topic, queue_id, record.body, properties, record.born_timestamp, record.born_host, record.flag,
+        record.sys_flag & ~HOST_BITS, times, 0, record.sys_flag & TRANSACTION_MASK, is_due_coded, block, record,
+    ))  # fmt: skip
 
 
 def dispatched_record(store: MessageStore, physical_offset: int) -> Steps[bytes | None]:
@@ -165,8 +157,10 @@ def real_place(
     name, queue = properties.get(keys_of.REAL_TOPIC, ""), properties.get(keys_of.REAL_QID, "")
     # A store may hold messages that clients sent to the timer's topic before brokers refused that.
     topic = topics.get(name)
-    fault = topic_fault(name) if topic is None else None
-    if topic is not None and is_batch_topic(topic.attributes):
+    fault = None
+    if topic is None:
+        fault = topic_fault(name)
+    elif topic.attributes and is_batch_topic(topic.attributes):
         fault = "It is a batch topic, which this broker can read but not write to."
     # A timer written by RocketMQ has check points of pop.
     if is_written_by_brokers(name) and not name.startswith(REVIVE_LOG_PREFIX):

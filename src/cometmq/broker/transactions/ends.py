@@ -3,7 +3,8 @@
 Most checks, their order and codes follow EndTransactionProcessor of RocketMQ 5.3.3.
 """
 
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 
 from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.inner.redelivery import is_of_deleted_topic, real_place
@@ -16,7 +17,6 @@ from cometmq.broker.transactions.prepared_messages import (
 )
 from cometmq.broker.transactions.queues import PreparedEnd, TransactionQueues
 from cometmq.broker.transactions.table import (
-    OpenTransaction,
     OpenTransactionState,
     TransactionEvent,
     TransactionTable,
@@ -93,7 +93,7 @@ class TransactionEnds:
         transaction = self._table.find(record.queue_offset)
         key = key_of(record, properties) if transaction is None else transaction.key
         transaction = transaction or self._table.open.get(key)
-        if transaction is not None:
+        if transaction is not None and transaction.state is OpenTransactionState.UNSURE:
             yield from self._queues.look_up(transaction)
         self._check_known()
         if transaction is not None and transaction.is_open:
@@ -114,21 +114,29 @@ class TransactionEnds:
             StoreError: The flush is late or failed; the next start finds out whether the transactions have ended.
         """
         results = self._queues.write_ends()
-        for end in dict.fromkeys(ends):  # Two requests may end the same transaction.
-            if end.transaction is not None and end.error is None:
-                self._count(end.transaction, is_commit=end.message is not None)
+        self._count(dict.fromkeys(ends))  # Two requests may end the same transaction.
         yield from self._queues.inner.durable(results)
 
-    def _count(self, transaction: OpenTransaction, *, is_commit: bool) -> None:
-        topic = transaction.key.topic
-        if is_commit:
-            self._events.add("rocketmq_commit_messages_total", topic)
-            age_ms = max(self._parts.clock.now_ms() - transaction.stored_ms, 0)
-            self._events.took(
-                "rocketmq_finish_message_latency_milliseconds", topic, time_us=age_ms * 1_000
-            )
-        else:
-            self._events.add("rocketmq_rollback_messages_total", topic)
+    def _count(self, ends: Iterable[PreparedEnd]) -> None:
+        now_ms = self._parts.clock.now_ms()
+        rolled_back: Counter[str] = Counter()
+        committed: defaultdict[str, list[int]] = defaultdict(list)  # Their ages, ms.
+        for end in ends:
+            if end.transaction is None or end.error is not None:
+                continue
+            topic = end.transaction.key.topic
+            if end.message is None:
+                rolled_back[topic] += 1
+            else:
+                committed[topic].append(max(now_ms - end.transaction.stored_ms, 0))
+        for topic, count in rolled_back.items():
+            self._events.add("rocketmq_rollback_messages_total", topic, count=count)
+        for topic, ages_ms in committed.items():
+            self._events.add("rocketmq_commit_messages_total", topic, count=len(ages_ms))
+            took = self._events.latencies("rocketmq_finish_message_latency_milliseconds", topic)
+            if took is not None:
+                for age_ms in ages_ms:
+                    took.add(age_ms * 1_000)
 
     def _check_outcome(self, key: TransactionKey, outcome: OpenTransactionState) -> None:
         """Raise RequestError if a transaction has already ended with another outcome."""

@@ -18,6 +18,7 @@ from cometmq.model.names import DLQ_PREFIX, GROUP_LENGTH_MAX, RETRY_PREFIX
 from cometmq.model.numbers import whole_number
 from cometmq.model.topic import TopicConfig
 
+_new_tuple = tuple.__new__
 # Properties that request delayed delivery.
 _DELAYS = (
     keys_of.DELAY, keys_of.TIMER_DELAY_SEC, keys_of.TIMER_DELAY_MS, keys_of.TIMER_DELIVER_MS,
@@ -105,11 +106,11 @@ def key_of(record: Record, properties: dict[str, str]) -> TransactionKey:
 
     Without a unique id, the record's physical offset replaces it.
     """
-    return TransactionKey(
+    return _new_tuple(TransactionKey, (
         properties.get(keys_of.UNIQ_KEY) or str(record.physical_offset),
         _shared(properties.get(keys_of.PRODUCER_GROUP, "")),
         _shared(properties.get(keys_of.REAL_TOPIC, "")),
-    )
+    ))  # fmt: skip
 
 
 def number_of(properties: dict[str, str], name: str) -> int | None:
@@ -122,21 +123,12 @@ def committed(
     record: Record, properties: dict[str, str], topic: TopicConfig, queue_id: int
 ) -> InnerMessage:
     """Return the committed message of a half message. As in RocketMQ, it keeps all properties."""
-    return InnerMessage(
-        topic=topic,
-        queue_id=queue_id,
-        body=record.body,
-        properties=properties,
-        born_ms=record.born_timestamp,
-        born_host=record.born_host,
-        flag=record.flag,
-        sys_flag=record.sys_flag & ~HOST_BITS & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
-        reconsume_times=record.reconsume_times,
-        prepared_offset=record.physical_offset,
-        transaction=TRANSACTION_COMMIT,
-        block=record.property_block,
-        record=record,
-    )
+    # Takes a third of the time of `InnerMessage(...)`, once for each message.
+    return _new_tuple(InnerMessage, (
+        topic, queue_id, record.body, properties, record.born_timestamp, record.born_host, record.flag,
+        record.sys_flag & ~(HOST_BITS | TRANSACTION_MASK) | TRANSACTION_COMMIT, record.reconsume_times,
+        record.physical_offset, TRANSACTION_COMMIT, False, record.property_block, record,
+    ))  # fmt: skip
 
 
 def as_asked(record: Record, properties: dict[str, str]) -> bytes:

@@ -37,6 +37,7 @@ from cometmq.steps.steps import Steps, at_once_or_elsewhere, turn_end
 from cometmq.store.appender import PutResult
 
 _log = logging.getLogger(__name__)
+_new_tuple = tuple.__new__
 
 # A half message and its properties.
 Half = tuple[Record, dict[str, str]]
@@ -181,15 +182,11 @@ class TransactionQueues:
             )  # fmt: skip
             return
         self._recent.add(record, properties)
-        copy = PreparedCopy(
-            record.queue_offset,
-            key_of(record, properties),
-            record.born_timestamp,
-            record.store_timestamp,
+        self._table.feed(_new_tuple(PreparedCopy, (
+            record.queue_offset, key_of(record, properties), record.born_timestamp, record.store_timestamp,
             number_of(properties, keys_of.CHECK_IMMUNITY_SECONDS),
             number_of(properties, keys_of.TRAN_PREPARED_QUEUE_OFFSET),
-        )
-        self._table.feed(copy)
+        )))  # fmt: skip
 
     def half_at(self, offset: int) -> Steps[Half | None]:
         """Return the half message at an offset of the half queue and its properties, or None; raises as `load` does."""

@@ -10,7 +10,7 @@ from cometmq.codec.remoting import RawCommand
 from cometmq.model.codes import RequestCode
 from cometmq.model.rights import Action, Asker
 from cometmq.net.answer import Answer
-from cometmq.net.answering import by_fields
+from cometmq.net.answering import SUCCESS, by_fields
 from cometmq.net.requests import Answers, may_of
 from cometmq.net.shared_write import SharedWrite
 from cometmq.steps.steps import Steps
@@ -34,7 +34,9 @@ def transaction_answers(transactions: Transactions) -> Answers:
 
     return {
         RequestCode.END_TRANSACTION: SharedWrite(
-            prepare, ends.store, lambda end: Answer(remark=end.remark)
+            prepare,
+            ends.store,
+            lambda end: Answer(remark=end.remark) if end.remark else SUCCESS,
         ),
         RequestCode.RESUME_CHECK_HALF_MESSAGE: by_fields(
             ResumeCheck, lambda request: checks.resume(request.msg_id or "")
