@@ -83,7 +83,7 @@ class PopFeature(Feature):
         self._machines = Machines(parts.world, "pop")
         self._is_running = False
         self.answers = {
-            **pop_answers(self.popping, peeking, self.acks),
+            **pop_answers(self.popping, peeking, self.acks, self.holding),
             RequestCode.ACK_MESSAGE: AckBatch(self._check_points, self.acks),
         }
 

@@ -8,12 +8,18 @@ consumer has stays good as long as the message is hidden, also after a restart.
 from typing import NamedTuple
 
 from cometmq.broker.parts import Parts
+from cometmq.broker.pop.acks import ChangedTime
 from cometmq.broker.pop.check_points import CheckPoint, Place, PointState
+from cometmq.broker.pop.invisible_time import check_invisible_time
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.orders import Orders
 from cometmq.broker.pop.waiting import PopLongPolls
-from cometmq.codec.receipt import ORDER_QUEUE, Receipt, real_topic
+from cometmq.codec.headers.pop import ChangeInvisibleTimeRequest
+from cometmq.codec.receipt import ORDER_QUEUE, Receipt, parse_receipt, real_topic
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import RequestError
 from cometmq.model.names import pop_origin_topic
+from cometmq.model.text import as_given
 
 
 class OrderedPop(NamedTuple):
@@ -34,6 +40,7 @@ class Holding:
         self, parts: Parts, *, journal: Journal, orders: Orders, waiting: PopLongPolls
     ) -> None:
         self._clock = parts.clock
+        self._settings = parts.settings
         self._journal = journal
         self._check_points = journal.check_points
         self._orders = orders
@@ -64,6 +71,37 @@ class Holding:
             self._show_at(held, until_ms)
         elif held.state is PointState.OPEN:
             self._journal.extend(held, until_ms - held.body.pop_time_ms)
+
+    def keep(self, request: ChangeInvisibleTimeRequest) -> ChangedTime:
+        """Hide the messages of a pop for another time under their handles, for a proxy; with 0 ms they are delivered again.
+
+        Raises:
+            RequestError: NO_MESSAGE: The message (offset below 0: each of them) is acknowledged or delivered again; or the
+                handle is malformed, or the time out of bounds.
+            StoreError: They are hidden, but a restart would forget that.
+        """
+        check_invisible_time(request.invisible_time, 0, self._settings)
+        receipt, group = parse_receipt(request.extra_info), request.consumer_group
+        held = self.find(receipt, pop_origin_topic(request.topic, group), group)
+        offsets = self.offsets(held) if held is not None else []
+        if (
+            held is None
+            or not offsets
+            or (request.offset >= 0 and request.offset not in offsets)
+        ):
+            raise RequestError(
+                ResponseCode.NO_MESSAGE,
+                f"no message of group {group} in queue {request.queue_id} of topic {request.topic} is hidden under the "
+                f"handle {as_given(request.extra_info, 120)}",
+            )
+        if request.invisible_time:
+            self.extend(held, request.invisible_time)
+        else:
+            self.release(held)
+        until_ms = self._clock.now_ms() + request.invisible_time
+        return ChangedTime(
+            receipt.pop_time_ms, until_ms - receipt.pop_time_ms, receipt.revive_queue
+        )
 
     def release(self, held: HeldMessages) -> None:
         """Let messages be delivered again now."""

@@ -6,9 +6,10 @@ kernel handles those at the start of a connection's bytes without decoding them 
 not match an open check point is left to `Acks.ack`.
 """
 
-from cometmq.broker.pop.acks import Acks
+from cometmq.broker.pop.acks import Acks, ChangedTime
 from cometmq.broker.pop.assignment import Assignments
 from cometmq.broker.pop.check_points import CheckPoint, CheckPointTable
+from cometmq.broker.pop.holding import Holding
 from cometmq.broker.pop.peeking import Peeking, PeekResult
 from cometmq.broker.pop.popping import NoticeResult, Popping, PopResult
 from cometmq.broker.request_caller import by_caller
@@ -39,8 +40,14 @@ from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers, Read, refuse_all
 
 
-def pop_answers(popping: Popping, peeking: Peeking, acks: Acks) -> Answers:
+def pop_answers(popping: Popping, peeking: Peeking, acks: Acks, holding: Holding) -> Answers:
     """Return the handlers of pops, peeks, batch acknowledgements, changes of the invisible time and others."""
+
+    def change(request: ChangeInvisibleTimeRequest) -> ChangedTime:
+        if request.keeps_handle:
+            return holding.keep(request)
+        return acks.change_invisible_time(request)
+
     return {
         RequestCode.POP_MESSAGE: by_caller(PopRequest, popping.pop, _encode_pop),
         RequestCode.NOTIFICATION: by_caller(
@@ -57,7 +64,7 @@ def pop_answers(popping: Popping, peeking: Peeking, acks: Acks) -> Answers:
         ),
         RequestCode.CHANGE_MESSAGE_INVISIBLETIME: by_fields(
             ChangeInvisibleTimeRequest,
-            acks.change_invisible_time,
+            change,
             lambda changed: header_of(ChangeInvisibleTimeResponse(*changed)),
         ),
         # It asks to move pop records out of RocksDB, which this broker does not use.

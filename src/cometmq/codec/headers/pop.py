@@ -59,12 +59,17 @@ class AckRequest(QueueOfGroup):
 
 @dataclass(frozen=True, slots=True)
 class ChangeInvisibleTimeRequest(QueueOfGroup):
-    """Header to hide a popped message for another `invisible_time` ms from now on, CHANGE_MESSAGE_INVISIBLETIME."""
+    """Header to hide a popped message for another `invisible_time` ms from now on, CHANGE_MESSAGE_INVISIBLETIME.
+
+    With `keeps_handle`, which RocketMQ does not know, all messages that were popped together with it stay hidden, under the
+    handles that they have, or with 0 ms are delivered again; an `offset` below 0 stands for any of them.
+    """
 
     extra_info: str
     offset: int
     invisible_time: int
     broker_name: str | None = field(default=None, metadata=wire("bname"))
+    keeps_handle: bool | None = field(default=None, metadata=wire("keepHandle"))
 
 
 @dataclass(frozen=True, slots=True)
