@@ -112,11 +112,10 @@ OTHERS = {
     "tools.yml": Expected(set(), starts=True),
     "rmq-proxy.json": Expected(
         {
-            ("missing", "rocketMQClusterName"), ("unknown", "nameSrvAddr"), ("missing", "proxyMode"),
-            ("missing", "grpcServerPort"), ("unknown", "enableACL"), ("unknown", "topicQueueConfig"),
+            ("unknown", "nameSrvAddr"), ("refused", "enableACL"), ("unknown", "topicQueueConfig"),
         },
         starts=False,
-        says=("write grpcServerPort into its broker.conf", "did you mean namesrvAddr?"),
+        says=("write aclEnable=true", "did you mean namesrvAddr?"),
     ),
 }  # fmt: skip
 ALL = BROKERS | OTHERS

@@ -56,6 +56,12 @@ TABLE: dict[str, Entry] = {
         PROGRAMS, "Run a nameserver.", ("programs:nameserver",), context=SETTINGS_AS_FLAGS
     ),
     "broker": Entry(PROGRAMS, "Run a broker.", ("programs:broker",), context=SETTINGS_AS_FLAGS),
+    "proxy": Entry(
+        PROGRAMS,
+        "Run a proxy for gRPC clients in front of a cluster.",
+        ("programs:proxy",),
+        context=SETTINGS_AS_FLAGS,
+    ),
     "config": Entry(
         PROGRAMS, "Check configuration files before they are used.", ("config:config",)
     ),

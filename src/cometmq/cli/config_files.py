@@ -3,7 +3,6 @@
 A running program is not disturbed: nothing is written, and a port is only bound for a moment.
 """
 
-import json
 import logging
 import os
 import re
@@ -11,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cometmq.access.keys import check_secret_files
 from cometmq.cli.credentials import KEYS, check_secrecy, read_tools
@@ -24,13 +23,11 @@ from cometmq.model.judged_keys import (
     JudgedKey,
     KeyVerdict,
     judge_keys,
-    judge_other,
-    shown_value,
 )
-from cometmq.model.rocketmq_keys import ROCKETMQ_KEYS, WITHOUT_EFFECT
 from cometmq.model.settings import HIDDEN, settings_by_name
 from cometmq.model.text import as_utf8, error_text, in_quotes
 from cometmq.net.port_check import port_problems
+from cometmq.process.containers import container_with_own_network, listening_host
 
 if TYPE_CHECKING:
     from cometmq.broker.settings.broker_settings import BrokerSettings
@@ -39,7 +36,6 @@ _ORDER = list(KeyVerdict)
 _LINE = re.compile(r"line (\d+): (.*)", re.DOTALL)
 _COMMENT = re.compile(r"\s(#|//)")
 _SEPARATORS = re.compile(r"[,\s]")
-_NO_PROXY = "nothing reads this file, because a broker serves gRPC clients itself: write grpcServerPort into its broker.conf"
 _WHITE = "an address replaces no signature here, unless aclWhiteAddressesUnsigned=true is in broker.conf"
 
 
@@ -187,7 +183,6 @@ def _before_start(settings: "BrokerSettings") -> Iterator[CheckedRow]:
 
 def _check_nameserver(file: Path, content: bytes) -> Iterator[CheckedRow]:
     from cometmq.nameserver import start_check
-    from cometmq.nameserver.server import listening_of
     from cometmq.nameserver.settings import UNSUPPORTED_KEYS, NameServerSettings, layers_of
 
     layers = layers_of(str(file), os.environ)
@@ -200,7 +195,7 @@ def _check_nameserver(file: Path, content: bytes) -> Iterator[CheckedRow]:
     for check in start_check.LATER_CHECKS:
         for each in _outcome(check, settings):
             yield each._replace(verdict=KeyVerdict.DOUBTFUL)
-    host, _ = listening_of(settings)
+    host = listening_host(settings.bind_address, container_with_own_network())
     yield from _of_ports(start_check.ports_of(settings, host))
 
 
@@ -345,24 +340,22 @@ def _check_tools(file: Path, _content: bytes) -> Iterator[CheckedRow]:
             yield CheckedRow(KeyVerdict.UNKNOWN, f"the file has {', '.join(KEYS)}", key)
 
 
-def _check_proxy(_file: Path, content: bytes) -> Iterator[CheckedRow]:
-    yield CheckedRow(KeyVerdict.REFUSED, _NO_PROXY)
-    try:
-        values: Any = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        yield CheckedRow(KeyVerdict.REFUSED, f"this is not valid JSON: {error}")
-        return
-    if not isinstance(values, dict):
-        yield CheckedRow(KeyVerdict.REFUSED, "this is not a JSON object")
-        return
-    from cometmq.broker.settings.broker_settings import BrokerSettings
+def _check_proxy(file: Path, _content: bytes) -> Iterator[CheckedRow]:
+    from cometmq.proxy.cluster.settings import UNSUPPORTED_KEYS, ProxySettings, layers_of
 
-    of_broker = settings_by_name(BrokerSettings)
-    for key, value in values.items():
-        known = key in ROCKETMQ_KEYS or key in WITHOUT_EFFECT or key in of_broker
-        verdict, why = judge_other(key, "", ()) if not known else (KeyVerdict.MISSING, "")
-        is_plain = isinstance(value, str | int | float)
-        yield CheckedRow(verdict, why, key, shown_value(key, str(value)) if is_plain else None)
+    layers = layers_of(str(file), os.environ)
+    yield from _outcome(lambda: check_secret_files(ProxySettings, layers))
+    reading = judge_keys(ProxySettings, layers, UNSUPPORTED_KEYS)
+    for each in reading.judged:
+        yield CheckedRow(each.verdict, each.why, each.key, each.text)
+    settings = ProxySettings(**reading.values)
+    yield from _outcome(settings.check_access)
+    addresses = settings.nameservers.split(";")
+    yield from _unresolved(f"namesrvAddr={settings.nameservers}", addresses)
+    host = listening_host(settings.bind_address, container_with_own_network())
+    if settings.grpc_port:  # Another proxy may share it.
+        claim = PortClaim("grpcServerPort", host, settings.grpc_port, is_needed=False)
+        yield from _of_ports([claim])
 
 
 # By name, how each kind of file is checked.

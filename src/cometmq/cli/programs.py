@@ -1,4 +1,4 @@
-"""`cometmq nameserver` and `broker`, which run the servers."""
+"""`cometmq nameserver`, `broker` and `proxy`, which run the servers."""
 
 from typing import Annotated
 
@@ -10,6 +10,15 @@ Conf = Annotated[
     str | None,
     typer.Option(
         "-c", "--config", metavar="FILE", help="Configuration file in RocketMQ's format."
+    ),
+]
+Nameservers = Annotated[
+    str | None,
+    typer.Option(
+        "--nameserver",
+        "-n",
+        metavar="HOST:PORT",
+        help="Nameserver addresses, like the setting namesrvAddr.",
     ),
 ]
 PrintsSettings = Annotated[
@@ -37,15 +46,7 @@ def broker(
     context: typer.Context,
     *,
     conf: Conf = None,
-    nameservers: Annotated[
-        str | None,
-        typer.Option(
-            "--nameserver",
-            "-n",
-            metavar="HOST:PORT",
-            help="Nameserver addresses, like the setting namesrvAddr.",
-        ),
-    ] = None,
+    nameservers: Nameservers = None,
     prints_settings: PrintsSettings = False,
     _version: Version = False,
 ) -> None:
@@ -59,3 +60,27 @@ def broker(
     arguments += ["-n", nameservers] if nameservers else []
     arguments += ["-p"] if prints_settings else []
     raise typer.Exit(main([*arguments, *context.args]))
+
+
+def proxy(
+    context: typer.Context,
+    *,
+    conf: Annotated[
+        str | None,
+        typer.Option(
+            "-c", "--config", metavar="FILE", help="RocketMQ's rmq-proxy.json, or one like it."
+        ),
+    ] = None,
+    nameservers: Nameservers = None,
+    prints_settings: PrintsSettings = False,
+    _version: Version = False,
+) -> None:
+    """Run a proxy for gRPC clients in front of a cluster.
+
+    Each setting that is no secret is also a flag: --grpc-server-port 0 means grpcServerPort=0.
+    """
+    from cometmq.proxy.cluster.program import run_proxy
+
+    arguments = ["--namesrv-addr", nameservers] if nameservers else []
+    arguments += context.args
+    raise typer.Exit(run_proxy(conf, arguments, prints_settings=prints_settings))

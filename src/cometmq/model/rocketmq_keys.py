@@ -419,7 +419,7 @@ GROUPS = (
         is_missing=True,
     ),
     _group(
-        "it is a setting of the gRPC proxy (rmq-proxy.json); here a broker serves gRPC clients itself (grpcServerPort)",
+        "it is a setting of RocketMQ's gRPC proxy (rmq-proxy.json); a broker serves gRPC clients itself (grpcServerPort)",
         """
         aclCacheExpiredSeconds aclCacheRefreshSeconds channelExpiredInSeconds consumerProcessorThreadPoolNums
         consumerProcessorThreadPoolQueueCapacity contextExpiredInSeconds defaultInvisibleTimeMills

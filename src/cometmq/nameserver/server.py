@@ -30,7 +30,12 @@ from cometmq.net.loop import beat_sleep, beat_wait
 from cometmq.net.requests import Gate
 from cometmq.net.server import Server
 from cometmq.net.tasks import Tasks
-from cometmq.process.containers import Container, container_with_own_network
+from cometmq.process.containers import (
+    ALL_ADDRESSES,
+    Container,
+    container_with_own_network,
+    listening_host,
+)
 from cometmq.steps.on_loop import LoopWorld
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.config_file import ConfigFile
@@ -38,7 +43,6 @@ from cometmq.store.real_disk import RealDisk
 
 _log = logging.getLogger(__name__)
 
-_LOOPBACK, _ALL = "127.0.0.1", "0.0.0.0"  # noqa: S104  Only in a container, and logged.
 # Maximum characters of the list of policy resources in a log line.
 _RESOURCES_MAX = 500
 
@@ -65,7 +69,8 @@ class NameServer:
 
         `conf` keeps changes of settings made over the wire; without it they last until the process ends.
         """
-        self.host, self._container = listening_of(settings, find_container)
+        self._container = None if settings.bind_address else find_container()
+        self.host = listening_host(settings.bind_address, self._container)
         self.routes = RouteTable(clock, missing=MissingBrokers(settings.missing_hours * 3600.0))
         self.port = settings.listen_port
         self._clock = clock
@@ -136,7 +141,7 @@ class NameServer:
                 _log.info(
                     "Listening on loopback only, %s: other machines cannot connect, even through a published port of a "
                     "container; write bindAddress=%s to listen on all addresses",
-                    self.address, _ALL,
+                    self.address, ALL_ADDRESSES,
                 )  # fmt: skip
             return
         if self._container is not None:
@@ -243,14 +248,3 @@ class NameServer:
             self._has_left.clear()
             for _ in self.routes.sweep():
                 await asyncio.sleep(0)
-
-
-def listening_of(
-    settings: NameServerSettings,
-    find_container: Callable[[], Container | None] = container_with_own_network,
-) -> tuple[str, Container | None]:
-    """Return the host to listen on, and the container whose network is the reason for it, or None."""
-    if settings.bind_address:
-        return settings.bind_address, None
-    container = find_container()
-    return _ALL if container else _LOOPBACK, container

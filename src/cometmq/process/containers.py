@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _ROOT = Path("/")
+LOOPBACK, ALL_ADDRESSES = "127.0.0.1", "0.0.0.0"  # noqa: S104  Only in a container, and logged.
 
 
 class Container(NamedTuple):
@@ -66,3 +67,8 @@ def has_own_network(root: Path = _ROOT) -> bool:
     except OSError:
         return False
     return "somaxconn" in limits and "netdev_max_backlog" not in limits and not bridges
+
+
+def listening_host(configured: str | None, container: Container | None) -> str:
+    """Return the host to listen on: the configured one, else all addresses in a container with its own network, else loopback."""
+    return configured or (ALL_ADDRESSES if container else LOOPBACK)

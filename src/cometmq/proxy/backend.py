@@ -27,7 +27,14 @@ from cometmq.steps.steps import Steps
 
 
 class SendEntry(Protocol):
-    """The place of a message in the answer to its call; gets its result once, from one of these methods."""
+    """The place of a message in the answer to its call; gets its result once, from one of these methods.
+
+    Attributes:
+        deadline: Deadline of the call, monotonic seconds; None without one.
+    """
+
+    @property
+    def deadline(self) -> float | None: ...  # noqa: D102
 
     def stored(
         self,
@@ -89,7 +96,9 @@ class Backend(Protocol):
     ) -> Steps[PopResult | None]:
         """Return the result of a pop; None if the pop waits and `caller` is answered later."""
 
-    def held(self, receipts: Sequence[Receipt], topic: str, group: str) -> list[HiddenMessages]:
+    def held(
+        self, receipts: Sequence[Receipt], topic: str, group: str
+    ) -> Sequence[HiddenMessages]:
         """Return what holds the messages of a pop with these receipts; less than all if some are not hidden any more."""
 
     def acknowledge(

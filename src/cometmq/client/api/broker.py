@@ -16,7 +16,11 @@ from cometmq.codec.bodies.connection import (
     decode_consumer_connections,
     decode_producer_connections,
 )
-from cometmq.codec.bodies.group_config import decode_group_table, encode_group_config
+from cometmq.codec.bodies.group_config import (
+    decode_group_config,
+    decode_group_table,
+    encode_group_config,
+)
 from cometmq.codec.bodies.ha_status import HaStatus, decode_ha_status
 from cometmq.codec.bodies.kv import decode_kv_table
 from cometmq.codec.bodies.lock import decode_locks_file
@@ -301,6 +305,11 @@ class BrokerApi(BrokerRequests):
         answer = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         table = await read_body(decode_group_table, answer.body, f"the groups of {address}")
         return dict(table.groups)
+
+    async def group_config(self, address: str, group: str) -> GroupConfig:
+        """Return the settings of a consumer group at a broker of 5.x; raise BrokerRefused if it does not have the group."""
+        code = RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG
+        return decode_group_config((await self._ask(address, code, GroupRequest(group))).body)
 
     async def ha_status(self, address: str) -> HaStatus:
         """Return the replication status of a broker: the slaves of a master, or the progress of a slave."""

@@ -202,14 +202,14 @@ class ClientInstance:
         await self.channels.close()
         await self.masters.close()
 
-    async def join(self, member: Member, *, everywhere: bool = False) -> None:
-        """Add a producer or consumer, and send heartbeats as `beat` does; failures are only logged.
+    async def join(self, *members: Member, everywhere: bool = False) -> None:
+        """Add producers or consumers, and send heartbeats as `beat` does; failures are only logged.
 
         With `everywhere`, heartbeats also go to brokers that are in no route, as far as a nameserver lists them.
         """
-        self._members.append(member)
+        self._members += members
         if everywhere:
-            self._everywhere.append(member)
+            self._everywhere += members
         await self.beat()
 
     async def leave(self, member: Member) -> None:

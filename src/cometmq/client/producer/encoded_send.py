@@ -60,6 +60,7 @@ class EncodedMessage(NamedTuple):
         properties: Property block, name\x01value\x02 for each property; should contain UNIQ_KEY.
         flag: Number set by the user.
         sys_flag: Bits of `model.flags`; a half message needs TRANSACTION_PREPARED, and properties TRAN_MSG and PGROUP.
+        born_ms: When it was made, ms since 1970; None: when it is sent.
     """
 
     topic: str
@@ -67,6 +68,7 @@ class EncodedMessage(NamedTuple):
     properties: str
     flag: int = 0
     sys_flag: int = 0
+    born_ms: int | None = None
 
 
 class EncodedBatch(NamedTuple):
@@ -286,7 +288,8 @@ class SendEncoder:
             middle = middle_text(message.sys_flag, now_ms, 0, _BATCH_PROPERTIES, _IS_BATCH)
             return EncodedSend(full, front, middle, message.body, "")
         properties = json_text(message.properties)
-        middle = middle_text(message.sys_flag, now_ms, message.flag, properties)
+        born_ms = now_ms if message.born_ms is None else message.born_ms
+        middle = middle_text(message.sys_flag, born_ms, message.flag, properties)
         return EncodedSend(full, front, middle, message.body, _id_of(message.properties))
 
     def _check_size(self, size: int, topic: str) -> None:

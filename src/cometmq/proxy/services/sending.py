@@ -36,6 +36,11 @@ class _SentEntry:
         self._message_id = message_id
         self._is_half = is_half
 
+    @property
+    def deadline(self) -> float | None:
+        """The deadline of the call, monotonic seconds; None without one."""
+        return self._answer.call.deadline
+
     def stored(
         self,
         status: pb.Status,
@@ -64,10 +69,10 @@ class _SentEntry:
 class _SendAnswer:
     """The answer to a call, sent when all of its messages have a result."""
 
-    __slots__ = ("_call", "_entries", "_left")
+    __slots__ = ("_entries", "_left", "call")
 
     def __init__(self, call: GrpcCall, count: int) -> None:
-        self._call = call
+        self.call = call
         self._left = count
         self._entries = [pb.SendResultEntry()] * count
 
@@ -77,8 +82,8 @@ class _SendAnswer:
         if not self._left:
             whole = status_of_entries([each.status for each in self._entries])
             response = pb.SendMessageResponse(status=whole, entries=self._entries)
-            self._call.answer(response.SerializeToString())
-            self._call.finish()
+            self.call.answer(response.SerializeToString())
+            self.call.finish()
 
 
 class Sending:

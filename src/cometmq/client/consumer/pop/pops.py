@@ -6,7 +6,7 @@ MQClientAPIImpl.processPopResponse of RocketMQ 5.3.3.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cometmq.client.api.consuming import ConsumeApi, PoppedRecords
@@ -120,7 +120,8 @@ class Popper:
         receipts = [receipt_of(message) for message in messages]
         name = receipts[0].broker_name
         if len(messages) > 1:
-            acks = self._batches(messages, receipts)
+            topics = (self.namespace.wrap(message.topic) for message in messages)
+            acks = batch_acks(self._group, zip(topics, receipts, strict=True))
             await self._api.ack_many(self._instance.address(name), name, acks)
         else:
             (message,), (receipt,) = messages, receipts
@@ -177,22 +178,6 @@ class Popper:
             )  # fmt: skip
         return messages
 
-    def _batches(
-        self, messages: Sequence[StoredMessage], receipts: Sequence[Receipt]
-    ) -> list[BatchAck]:
-        offsets: dict[tuple[str, Receipt], list[int]] = {}
-        for message, receipt in zip(messages, receipts, strict=True):
-            topic = self.namespace.wrap(message.topic)
-            key = topic, receipt._replace(queue_offset=-1)
-            offsets.setdefault(key, []).append(receipt.queue_offset)
-        return [
-            BatchAck(
-                self._group, topic, of.kind, of.start_offset, of.queue_id, of.revive_queue,
-                of.pop_time_ms, of.invisible_ms, tuple(acknowledged),
-            )
-            for (topic, of), acknowledged in offsets.items()
-        ]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class _Popped:
@@ -233,11 +218,8 @@ class _Popped:
         return messages, ()
 
     def _properties(self, record: Record, message: StoredMessage) -> dict[str, str]:
-        # If the broker delivers a message under another topic, keep the handle that it wrote itself. But replace a
-        # handle that no broker would accept, because the message would be redelivered forever.
-        handle = message.properties.get(POP_CK)
-        if handle is None or not _is_handle_of(self.broker_name, handle):
-            handle = _handle(self.told, self.starts, record, self.broker_name)
+        # A handle that no broker would accept is replaced, because the message would be redelivered forever.
+        handle = str(popped_receipt(self.told, self.starts, record, self.broker_name))
         return {FIRST_POP_TIME: str(self.told.pop_time), **message.properties, POP_CK: handle}
 
 
@@ -262,15 +244,35 @@ def receipt_of(message: StoredMessage) -> Receipt:
         raise ClientError(str(error)) from None
 
 
-def _handle(
+def popped_receipt(
     told: PopResponse, starts: dict[tuple[str, int], int], record: Record, broker_name: str
-) -> str:
+) -> Receipt:
+    """Return the receipt of a record in a pop answer, to whose fields `starts` (`decode_starts`) belongs.
+
+    A broker that delivers a message under another topic has written its handle into the record; that one is returned.
+    """
+    handle = record.properties().get(POP_CK)
+    if handle is not None and _is_handle_of(broker_name, handle):
+        return parse_receipt(handle)
     kind = kind_of(record.topic)
     # Brokers before 5.0 report no start offsets: each message is its own check point.
     start = starts.get((kind, record.queue_id), record.queue_offset)
-    return str(
-        Receipt(
-            start, told.pop_time, told.invisible_time, told.revive_qid, kind, broker_name,
-            record.queue_id, record.queue_offset,
-        )
+    return Receipt(
+        start, told.pop_time, told.invisible_time, told.revive_qid, kind, broker_name,
+        record.queue_id, record.queue_offset,
     )  # fmt: skip
+
+
+def batch_acks(group: str, popped: Iterable[tuple[str, Receipt]]) -> list[BatchAck]:
+    """Return the acknowledgement of messages of one broker, given as (requested topic, receipt), by check point."""
+    offsets: dict[tuple[str, Receipt], list[int]] = {}
+    for topic, receipt in popped:
+        key = topic, receipt._replace(queue_offset=-1)
+        offsets.setdefault(key, []).append(receipt.queue_offset)
+    return [
+        BatchAck(
+            group, topic, of.kind, of.start_offset, of.queue_id, of.revive_queue,
+            of.pop_time_ms, of.invisible_ms, tuple(acknowledged),
+        )
+        for (topic, of), acknowledged in offsets.items()
+    ]  # fmt: skip

@@ -1,0 +1,476 @@
+"""The brokers of a cluster as the methods of the proxy call them: requests of our client library, and what it knows of routes.
+
+The proxy sends them under its own account; it has checked the rights of its clients before.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from cometmq.broker.loop.caller import Caller
+from cometmq.broker.pop.popping import PopResult
+from cometmq.broker.pull.pulls import PullAnswer
+from cometmq.client.api.asking import read_fields, side_by_side
+from cometmq.client.api.broker import BrokerApi
+from cometmq.client.api.consuming import ConsumeApi, pull_command
+from cometmq.client.api.messages import MessageApi
+from cometmq.client.api.offsets import OffsetApi
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.client.connection.routes import KnownTopic
+from cometmq.client.consumer.pop.pops import batch_acks, popped_receipt
+from cometmq.codec.bodies.heartbeat import Heartbeat
+from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.offset import (
+    OffsetResponse,
+    QueryConsumerOffset,
+    QueueRequest,
+    UpdateConsumerOffset,
+)
+from cometmq.codec.headers.pop import AckRequest, PopRequest, PopResponse
+from cometmq.codec.headers.pull import PullRequest, PullResponse
+from cometmq.codec.headers.send import RecallRequest, SendBackRequest
+from cometmq.codec.headers.transaction import EndTransaction
+from cometmq.codec.recall_handle import decode_recall_handle
+from cometmq.codec.receipt import Receipt, decode_starts, real_topic
+from cometmq.codec.record import decode_records
+from cometmq.codec.remoting import Command
+from cometmq.model.codes import Language, RequestCode, ResponseCode
+from cometmq.model.errors import (
+    BrokerRefused,
+    CodecError,
+    CometError,
+    NetError,
+    TopicNotFound,
+)
+from cometmq.model.group import GroupConfig
+from cometmq.model.names import is_derived_topic
+from cometmq.model.queue import MessageQueue
+from cometmq.model.rights import Asker
+from cometmq.model.route import MASTER_ID, QueueData
+from cometmq.net.tasks import Tasks
+from cometmq.proxy.backend import HiddenMessages, SendEntry
+from cometmq.proxy.cluster.hidden import HiddenOfBrokers, change_request
+from cometmq.proxy.cluster.known_settings import KnownSettings
+from cometmq.proxy.cluster.members import PROXY_GROUP, ClusterMembers
+from cometmq.proxy.cluster.sends import ClusterSends
+from cometmq.proxy.cluster.waits import Waits, refusal_of
+from cometmq.proxy.routed_topic import RoutedTopic, no_route, routed_topic
+from cometmq.proxy.services.clients import GrpcClient
+from cometmq.proxy.v2 import messaging_pb2 as pb
+from cometmq.proxy.v2.receipt_handles import expired, of_other_broker
+from cometmq.proxy.v2.sent_messages import SendLimits, SentMessage
+from cometmq.proxy.v2.statuses import ProxyRefusal
+from cometmq.steps.steps import Steps
+
+# How much longer than a request may wait at a broker its answer is waited for, ms.
+_MARGIN_MS = 3_000
+# How long a handle is kept when it is asked whether its message is still hidden, before it is acknowledged or changed, ms.
+_KEPT_MS = 10_000
+_NO_MESSAGES = (
+    ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL, ResponseCode.PULL_NOT_FOUND,
+)  # fmt: skip
+_UNKNOWN_GROUP = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+_PULL_CODES = (
+    ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+)  # fmt: skip
+_ROUTED_MAX = 20_000
+
+
+class ClusterBackend:
+    """The brokers that a nameserver lists; implements `Backend`."""
+
+    def __init__(self, instance: ClientInstance, limits: SendLimits, tasks: Tasks) -> None:
+        """`instance` has been started; `limits` are checked here, and the brokers have limits of their own."""
+        self.limits = limits
+        self.members: ClusterMembers | None = None
+        self._instance = instance
+        self._tasks = tasks
+        self._waits = Waits()
+        self._consume = ConsumeApi(instance)
+        self._brokers = BrokerApi(instance)
+        self._messages = MessageApi(instance)
+        self._offsets = OffsetApi(instance)
+        self._sends = ClusterSends(instance, PROXY_GROUP, limits.body_size_max)
+        self._hidden = HiddenOfBrokers(self._consume, self._keeper, tasks)
+        self._attributes = KnownSettings(self._find_attributes, instance.clock, tasks)
+        self._groups = KnownSettings(self._find_group, instance.clock, tasks)
+        # The topics as they were last asked for, with the route and attributes from which they are made.
+        self._routed: dict[str, tuple[KnownTopic, object, RoutedTopic]] = {}
+        # Whether the broker at an address keeps handles, by the language of its last answer to a pop.
+        self._keeps_handles: dict[str, bool] = {}
+
+    async def close(self) -> None:
+        """Send nothing more; requests of calls that wait are cancelled."""
+        self._sends.close()
+        await self._waits.close()
+
+    # --- topics, groups and brokers
+
+    def topic(self, name: str) -> Steps[RoutedTopic]:
+        """Return a topic with its queues at brokers that have a master."""
+        known, attributes = self._instance.routes.get(name), self._attributes.peek(name)
+        if known is None or known.is_inherited or attributes is None:
+            known, attributes = yield from self._waits.steps(self._find_topic(name))
+        routed = self._routed.get(name)
+        if routed is None or routed[0] is not known or routed[1] is not attributes:
+            route = known.route
+            masters = {
+                each.broker_name for each in route.brokers if MASTER_ID in each.addresses
+            }
+            queues = sorted(
+                (each for each in route.queues if each.broker_name in masters), key=_name_of
+            )
+            routed = known, attributes, routed_topic(name, queues, attributes)
+            self._routed.pop(name, None)
+            self._routed[name] = routed
+            if len(self._routed) > _ROUTED_MAX:
+                del self._routed[next(iter(self._routed))]
+        return routed[2]
+
+    async def _find_topic(self, name: str) -> tuple[KnownTopic, Mapping[str, str]]:
+        try:
+            known = await self._instance.known(name)
+        except TopicNotFound:
+            raise no_route(name) from None
+        return known, await self._attributes.get(name)
+
+    async def _find_attributes(self, name: str) -> Mapping[str, str]:
+        """Return the attributes of a topic, which has a route, from the first of its masters that answers."""
+        if is_derived_topic(name):
+            return {}
+        route = (await self._instance.known(name)).route
+        error: CometError = no_route(name)
+        for broker in route.brokers:
+            address = broker.addresses.get(MASTER_ID)
+            if address is None:
+                continue
+            try:
+                return (await self._brokers.topic_config(address, name)).attributes
+            except BrokerRefused as refused:
+                error = refused
+                if refused.code != ResponseCode.TOPIC_NOT_EXIST:
+                    raise
+            except NetError as failed:
+                error = failed
+        raise error
+
+    def group(self, name: str) -> Steps[GroupConfig]:
+        """Return the settings of a group, from the first master that has it."""
+        known = self._groups.peek(name)
+        if known is None:
+            known = yield from self._waits.steps(self._groups.get(name))
+        return known
+
+    async def _find_group(self, name: str) -> GroupConfig:
+        error: CometError = ProxyRefusal(
+            pb.HA_NOT_AVAILABLE, "no broker is known; can the nameserver be reached?"
+        )
+        is_unknown = False
+        for address in list(self._instance.routes.masters.values()):
+            try:
+                return await self._brokers.group_config(address, name)
+            except BrokerRefused as refused:
+                if refused.code != _UNKNOWN_GROUP:
+                    raise
+                is_unknown = True
+            except NetError as failed:
+                error = failed
+        if is_unknown:
+            return GroupConfig(name)
+        raise error
+
+    def broker(self, topic: str, named: str) -> Steps[str]:
+        """Return the broker that a request names, or the topic's only one; the topic's route is fetched if it is unknown."""
+        if named in self._instance.routes.masters:
+            return named
+        brokers = (yield from self.topic(topic)).brokers
+        if not named and len(brokers) == 1:
+            return brokers[0].broker_name
+        if not named or named not in self._instance.routes.brokers:
+            raise ProxyRefusal(pb.BAD_REQUEST, f"cannot find broker {named}")
+        return named
+
+    async def _address_of(self, broker_name: str, topic: str) -> str:
+        """Return the address of the broker that a handle names; fetch the route of its topic if it is unknown."""
+        routes = self._instance.routes
+        if broker_name not in routes.masters and routes.get(topic) is None:
+            await self._instance.known(topic)
+        if broker_name not in routes.brokers:
+            raise of_other_broker(broker_name)
+        return self._instance.address(broker_name)
+
+    async def _keeper(self, broker_name: str, topic: str) -> tuple[str, bool]:
+        """Return a broker's address, and whether it keeps handles: whether it is a CometMQ broker."""
+        address = await self._address_of(broker_name, topic)
+        known = self._keeps_handles.get(address)
+        if known is None:
+            # Any harmless request: the answer tells who sends it.
+            fields = encode_fields(QueueRequest(topic, 0))
+            command = Command(RequestCode.GET_MAX_OFFSET, fields=fields)
+            known = self._note(address, await self._instance.ask(address, command))
+        return address, known
+
+    def _note(self, address: str, answer: Command) -> bool:
+        keeps = self._keeps_handles[address] = answer.language == Language.PYTHON
+        return keeps
+
+    def register(
+        self, heartbeat: Heartbeat, client: GrpcClient, asker: Asker
+    ) -> Steps[object] | None:
+        """Register a client in its groups and as a producer of its topics of transactions, of which brokers learn soon."""
+        assert self.members is not None, "set before clients come"
+        self.members.add(replace(heartbeat, producers=()), client)
+        return self._register_producer(heartbeat, client) if heartbeat.producers else None
+
+    def _register_producer(self, heartbeat: Heartbeat, client: GrpcClient) -> Steps[None]:
+        assert self.members is not None, "set before clients come"
+        found = []
+        for each in heartbeat.producers:
+            try:
+                topic = yield from self.topic(each.group)
+            except CometError:  # A topic that is missing has no transactions.
+                continue
+            if pb.TRANSACTION in topic.types:
+                found.append(each)
+        if found and not client.is_closed:
+            self.members.add(replace(heartbeat, producers=tuple(found), consumers=()), client)
+
+    # --- messages
+
+    def send(
+        self, sent: SentMessage, topic: RoutedTopic, client: GrpcClient, entry: SendEntry
+    ) -> None:
+        """Send a message; see `ClusterSends.put`."""
+        self._sends.put(sent, topic.name, entry)
+
+    def pop(
+        self, broker_name: str, request: PopRequest, caller: Caller[PopResult]
+    ) -> Steps[PopResult | None]:
+        """Pop messages; the broker waits for some."""
+        return self._waits.steps(self._pop(broker_name, request))
+
+    async def _pop(self, broker_name: str, request: PopRequest) -> PopResult:
+        address = self._instance.address(broker_name)
+        command = Command(RequestCode.POP_MESSAGE, fields=encode_fields(request))
+        timeout_ms = request.poll_time + _MARGIN_MS
+        try:
+            answer = await self._instance.ask(address, command, timeout_ms=timeout_ms)
+        except BrokerRefused as refused:
+            if refused.code not in _NO_MESSAGES:
+                raise
+            return PopResult(refused.code, refused.remark, 0, 0, 0, 0, [], [], None, [])
+        self._note(address, answer)
+        return _pop_result(answer, broker_name, request)
+
+    def held(
+        self, receipts: Sequence[Receipt], topic: str, group: str
+    ) -> Sequence[HiddenMessages]:
+        """Return what holds messages of a pop, as far as this proxy knows."""
+        return self._hidden.put(list(receipts), topic, group)
+
+    def acknowledge(
+        self, receipts: Sequence[Receipt], topic: str, group: str
+    ) -> Steps[list[Exception | None]]:
+        """Acknowledge messages, with one request to each broker."""
+        return self._waits.steps(self._acknowledge(receipts, topic, group))
+
+    async def _acknowledge(
+        self, receipts: Sequence[Receipt], topic: str, group: str
+    ) -> list[Exception | None]:
+        valid = await side_by_side(partial(self._valid, topic, group), receipts)
+        outcomes: list[Exception | None] = [
+            refusal_of(each) if isinstance(each, CometError) else None for each in valid
+        ]
+        by_broker: dict[str, list[Receipt]] = {}
+        for each in valid:
+            if isinstance(each, Receipt):
+                by_broker.setdefault(each.broker_name, []).append(each)
+        names = list(by_broker)
+        said = await side_by_side(
+            lambda name: self._ack(name, by_broker[name], topic, group), names
+        )
+        failed = {
+            name: refusal_of(error)
+            for name, error in zip(names, said, strict=True)
+            if isinstance(error, CometError)
+        }
+        for number, (first, newest) in enumerate(zip(receipts, valid, strict=True)):
+            if isinstance(newest, Receipt):
+                outcomes[number] = failed.get(newest.broker_name)
+                if outcomes[number] is None:
+                    self._hidden.forget(first, topic, group)
+        return outcomes
+
+    async def _ack(
+        self, broker_name: str, receipts: Sequence[Receipt], topic: str, group: str
+    ) -> None:
+        address = self._instance.address(broker_name)
+        if len(receipts) > 1:
+            acks = batch_acks(group, [(topic, each) for each in receipts])
+            await self._consume.ack_many(address, broker_name, acks)
+            return
+        [receipt] = receipts
+        name = real_topic(topic, group, receipt.kind)
+        header = AckRequest(
+            group, name, receipt.queue_id, str(receipt), receipt.queue_offset, broker_name
+        )
+        await self._consume.ack(address, header)
+
+    async def _valid(self, topic: str, group: str, receipt: Receipt) -> Receipt:
+        """Return the newest receipt of a message; raise ProxyRefusal if its time is over, or its broker unknown."""
+        newest = self._hidden.newest(receipt, topic, group)
+        now_ms = self._instance.clock.now_ms()
+        if newest is not None and newest == receipt:
+            return receipt  # It is renewed here, under this handle or for the first time later.
+        found = newest or receipt
+        address = await self._address_of(found.broker_name, topic)
+        if found.pop_time_ms + found.invisible_ms > now_ms:
+            return found
+        _, keeps_handles = await self._keeper(found.broker_name, topic)
+        if not keeps_handles:
+            raise expired()
+        try:
+            await self._hidden.keep(address, found, topic, group, _KEPT_MS, found.queue_offset)
+        except BrokerRefused:
+            raise expired() from None
+        return found
+
+    def change(
+        self, receipt: Receipt, topic: str, group: str, invisible_ms: int
+    ) -> Steps[Receipt]:
+        """Hide a message for a time from now on."""
+        return self._waits.steps(self._change(receipt, topic, group, invisible_ms))
+
+    async def _change(
+        self, receipt: Receipt, topic: str, group: str, invisible_ms: int
+    ) -> Receipt:
+        newest = await self._valid(topic, group, receipt)
+        address = self._instance.address(newest.broker_name)
+        told = await self._consume.change_invisibility(
+            address, change_request(newest, topic, group, invisible_ms)
+        )
+        self._hidden.forget(receipt, topic, group)
+        return newest._replace(
+            start_offset=newest.queue_offset, pop_time_ms=told.pop_time,
+            invisible_ms=told.invisible_time, revive_queue=told.revive_qid,
+        )  # fmt: skip
+
+    def bury(
+        self, receipt: Receipt, physical_offset: int | None, topic: str, group: str
+    ) -> Steps[None]:
+        """Have the broker store a message as a dead letter, then acknowledge it."""
+        return self._waits.steps(self._bury(receipt, physical_offset, topic, group))
+
+    async def _bury(
+        self, receipt: Receipt, physical_offset: int | None, topic: str, group: str
+    ) -> None:
+        if physical_offset is None:
+            raise expired("receipt handle is invalid: it has no offset in the log")
+        newest = await self._valid(topic, group, receipt)
+        address = self._instance.address(newest.broker_name)
+        back = SendBackRequest(physical_offset, group, -1, max_reconsume_times=0)
+        await self._consume.send_back(address, back)
+        await self._ack(newest.broker_name, [newest], topic, group)
+        self._hidden.forget(receipt, topic, group)
+
+    # --- transactions and timed messages
+
+    def end_transaction(
+        self, broker_name: str, wanted: EndTransaction, asker: Asker
+    ) -> Steps[object]:
+        """Commit or roll back a half message."""
+        command = Command(RequestCode.END_TRANSACTION, fields=encode_fields(wanted))
+        return self._waits.steps(self._ask(broker_name, command))
+
+    async def _ask(self, broker_name: str, command: Command) -> Command:
+        return await self._instance.ask(self._instance.address(broker_name), command)
+
+    def recall(self, wanted: RecallRequest, client: GrpcClient) -> Steps[str]:
+        """Cancel a timed message at the broker that its handle names."""
+        try:
+            handle = decode_recall_handle(wanted.recall_handle)
+        except CodecError as error:
+            raise ProxyRefusal(pb.BAD_REQUEST, str(error)) from None
+        broker_name = yield from self.broker(wanted.topic, handle.broker_name)
+        address = self._instance.address(broker_name)
+        return (
+            yield from self._waits.steps(
+                self._messages.recall(address, wanted.topic, wanted.recall_handle)
+            )
+        )
+
+    # --- offsets
+
+    def pull(
+        self, broker_name: str, request: PullRequest, caller: Caller[PullAnswer]
+    ) -> Steps[PullAnswer | None]:
+        """Pull messages; the broker waits for some."""
+        return self._waits.steps(self._pull(broker_name, request))
+
+    async def _pull(self, broker_name: str, request: PullRequest) -> PullAnswer:
+        address = self._instance.address(broker_name)
+        timeout_ms = request.suspend_timeout_millis + _MARGIN_MS
+        channel = await self._instance.channels.get(address)
+        answer = await channel.call(pull_command(request), timeout_ms=timeout_ms)
+        remark = answer.remark or ""
+        if answer.code not in _PULL_CODES:
+            raise BrokerRefused(answer.code, remark, address)
+        told = read_fields(PullResponse, answer, f"the answer to a pull of {request.topic}")
+        return PullAnswer(
+            answer.code, remark, told.next_begin_offset, told.min_offset, told.max_offset,
+            told.suggest_which_broker_id, [memoryview(answer.body)], 0, 0,
+        )  # fmt: skip
+
+    def commit(self, broker_name: str, wanted: UpdateConsumerOffset) -> Steps[None]:
+        """Commit the offset of a group in a queue."""
+        queue = MessageQueue(wanted.topic, broker_name, wanted.queue_id)
+        return self._waits.steps(
+            self._offsets.commit(wanted.consumer_group, queue, wanted.commit_offset)
+        )
+
+    def committed(self, broker_name: str, wanted: QueryConsumerOffset) -> Steps[int]:
+        """Return the committed offset of a group in a queue."""
+        command = Command(RequestCode.QUERY_CONSUMER_OFFSET, fields=encode_fields(wanted))
+        answer = yield from self._waits.steps(self._ask(broker_name, command))
+        return read_fields(OffsetResponse, answer, "the answer to a query of an offset").offset
+
+    def first_offset(self, queue: MessageQueue) -> Steps[int]:
+        """Return the offset of the first message of a queue."""
+        return self._waits.steps(self._offsets.min_offset(queue))
+
+    def end_offset(self, queue: MessageQueue) -> Steps[int]:
+        """Return the offset after the last message of a queue."""
+        return self._waits.steps(self._offsets.max_offset(queue))
+
+    def offset_by_time(self, queue: MessageQueue, time_ms: int) -> Steps[int]:
+        """Return the offset of the first message stored at or after a time, or the queue's end."""
+        return self._waits.steps(self._offsets.offset_by_time(queue, time_ms))
+
+
+def _name_of(queues: QueueData) -> str:
+    return queues.broker_name
+
+
+def _pop_result(answer: Command, broker_name: str, request: PopRequest) -> PopResult:
+    """Return the answer to a pop with a place for each of its records, in their order."""
+    told = read_fields(PopResponse, answer, f"the answer to a pop of {request.topic}")
+    starts = decode_starts(told.start_offset_info or "")
+    records = decode_records(answer.body, most=request.max_msg_nums)
+    receipts = [popped_receipt(told, starts, each, broker_name) for each in records]
+    return PopResult(
+        ResponseCode.SUCCESS, answer.remark or "", told.pop_time, told.invisible_time,
+        told.revive_qid, told.rest_num,
+        [(each.kind, each.queue_id, each.start_offset) for each in receipts],
+        [(each.kind, each.queue_id, [each.queue_offset]) for each in receipts],
+        _order_counts(told.order_count_info) if request.order else None, [answer.body],
+    )  # fmt: skip
+
+
+def _order_counts(text: str | None) -> list[tuple[str, str, int]]:
+    """Return the numbers of earlier deliveries in the answer to a pop in order: "kind place count;..."."""
+    try:
+        parts = [part.split(" ") for part in text.split(";")] if text else []
+        return [(kind, place, int(count)) for kind, place, count in parts]
+    except ValueError:
+        raise CodecError(f"orderCountInfo {text!r:.120} is not valid") from None
