@@ -125,7 +125,7 @@ def push_in_order(config):
 
 
 def push_over_a_kill(config):
-    """Send and consume until 200 different messages were consumed; the broker is killed meanwhile."""
+    """Send and consume until 200 different messages were consumed; the server is killed meanwhile."""
     seen: set[str] = set()
     sent: set[str] = set()
 

@@ -5,6 +5,7 @@ end of that log. Everything waits with a deadline and by looking, never by sleep
 """
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -252,6 +253,25 @@ def broker(
     program = Program(
         command, log=folder / "broker.log", port=port, is_ready=is_ready, host=host
     )
+    return program
+
+
+def proxy(folder: Path, nameservers: str, *, port: int, **settings: object) -> Program:
+    """Our gRPC proxy of a cluster, from the command line and a rmq-proxy.json; not yet started.
+
+    Several may have the same port; each is ready when it has said so, whatever the others do.
+    """
+    conf = {"namesrvAddr": nameservers, "grpcServerPort": port, "bindAddress": LOOPBACK}
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "rmq-proxy.json"
+    file.write_text(json.dumps({**conf, **settings}))
+    file.chmod(0o600)
+    command = [sys.executable, "-m", "cometmq.cli", "proxy", "-c", str(file)]
+
+    def is_ready() -> bool:
+        return b"startup successfully" in program.log.read_bytes()[program.log_size_before :]
+
+    program = Program(command, log=folder / "proxy.log", port=port, is_ready=is_ready)
     return program
 
 

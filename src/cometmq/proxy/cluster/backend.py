@@ -4,7 +4,6 @@ The proxy sends them under its own account; it has checked the rights of its cli
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from cometmq.broker.loop.caller import Caller
@@ -93,8 +92,8 @@ class ClusterBackend:
         self._offsets = OffsetApi(instance)
         self._sends = ClusterSends(instance, PROXY_GROUP, limits.body_size_max)
         self._hidden = HiddenOfBrokers(self._consume, self._keeper, tasks)
-        self._attributes = KnownSettings(self._find_attributes, instance.clock, tasks)
-        self._groups = KnownSettings(self._find_group, instance.clock, tasks)
+        self._attributes = KnownSettings(self._find_attributes, instance.clock)
+        self._groups = KnownSettings(self._find_group, instance.clock)
         # The topics as they were last asked for, with the route and attributes from which they are made.
         self._routed: dict[str, tuple[KnownTopic, object, RoutedTopic]] = {}
         # Whether the broker at an address keeps handles, by the language of its last answer to a pop.
@@ -220,7 +219,7 @@ class ClusterBackend:
     ) -> Steps[object] | None:
         """Register a client in its groups and as a producer of its topics of transactions, of which brokers learn soon."""
         assert self.members is not None, "set before clients come"
-        self.members.add(replace(heartbeat, producers=()), client)
+        self.members.add(heartbeat.consumers, client)
         return self._register_producer(heartbeat, client) if heartbeat.producers else None
 
     def _register_producer(self, heartbeat: Heartbeat, client: GrpcClient) -> Steps[None]:
@@ -234,7 +233,7 @@ class ClusterBackend:
             if pb.TRANSACTION in topic.types:
                 found.append(each)
         if found and not client.is_closed:
-            self.members.add(replace(heartbeat, producers=tuple(found), consumers=()), client)
+            self.members.add(found, client)
 
     # --- messages
 

@@ -1,12 +1,13 @@
 """Settings of topics and groups, as brokers have them: asked for once, and again in the background when they are old."""
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from cometmq.model.clock import Clock
-from cometmq.model.errors import CometError
-from cometmq.net.tasks import Tasks
+from cometmq.net.tasks import shared
 
 _log = logging.getLogger(__name__)
 
@@ -29,13 +30,12 @@ class _KnownValue(NamedTuple, Generic[T]):
 class KnownSettings(Generic[T]):
     """Settings by name; at most 20,000, the last ones that were added."""
 
-    def __init__(self, find: Callable[[str], Awaitable[T]], clock: Clock, tasks: Tasks) -> None:
-        """`find` asks brokers for the settings of a name; `tasks` run that."""
+    def __init__(self, find: Callable[[str], Coroutine[Any, Any, T]], clock: Clock) -> None:
+        """`find` asks brokers for the settings of a name."""
         self._find = find
         self._clock = clock
-        self._tasks = tasks
         self._known: dict[str, _KnownValue[T]] = {}
-        self._asking: set[str] = set()
+        self._asking: dict[str, asyncio.Task[T]] = {}
 
     def peek(self, name: str) -> T | None:
         """Return known settings, or None; old ones are asked for again in the background."""
@@ -43,28 +43,31 @@ class KnownSettings(Generic[T]):
         if known is None:
             return None
         if known.until < self._clock.monotonic() and name not in self._asking:
-            self._asking.add(name)
-            self._tasks.spawn(self._refresh(name, known.value), "settings")
+            self._ask(name)
         return known.value
 
     async def get(self, name: str) -> T:
-        """Return settings, known or asked for now; raise the errors of `find`."""
+        """Return settings, known or asked for now, for all callers together; raise the errors of `find`."""
         known = self.peek(name)
-        if known is None:
-            known = await self._find(name)
-            self._put(name, known, FRESH_SECONDS)
-        return known
+        return (
+            await shared(self._asking.get(name) or self._ask(name)) if known is None else known
+        )
 
-    async def _refresh(self, name: str, known: T) -> None:
-        seconds = _AGAIN_SECONDS
-        try:
-            known = await self._find(name)
-            seconds = FRESH_SECONDS
-        except CometError as error:
+    def _ask(self, name: str) -> asyncio.Task[T]:
+        asking = self._asking[name] = asyncio.get_running_loop().create_task(self._find(name))
+        asking.add_done_callback(partial(self._asked, name))
+        return asking
+
+    def _asked(self, name: str, asking: asyncio.Task[T]) -> None:
+        del self._asking[name]
+        known = self._known.get(name)
+        if asking.cancelled():
+            return
+        if (error := asking.exception()) is None:
+            self._put(name, asking.result(), FRESH_SECONDS)
+        elif known is not None:
             _log.info("the settings of %s could not be asked for again: %s", name, error)
-        finally:
-            self._asking.discard(name)
-        self._put(name, known, seconds)
+            self._put(name, known.value, _AGAIN_SECONDS)
 
     def _put(self, name: str, value: T, seconds: float) -> None:
         self._known.pop(name, None)

@@ -13,7 +13,7 @@ from typing import cast
 from cometmq.broker.tables.client_peer import ClientPeer
 from cometmq.client.connection.instance import ClientInstance, Member
 from cometmq.client.producer.producer_member import ProducerMember
-from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat
+from cometmq.codec.bodies.heartbeat import ConsumerPart, ProducerPart
 from cometmq.codec.record import decode_record
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
@@ -30,11 +30,11 @@ GROUPS_MAX = 900
 PROXY_GROUP = "rmq-proxy-producer"
 
 
-class _GroupOfConsumers:
-    """The consumers of a group that use this proxy, as one member of the group."""
+class _GroupOfClients:
+    """The clients of the proxy in a consumer group, or that produce to a topic, as one member of the group."""
 
-    def __init__(self, part: ConsumerPart) -> None:
-        self.clients: dict[GrpcClient, ConsumerPart] = {}
+    def __init__(self, part: ConsumerPart | ProducerPart) -> None:
+        self.clients: dict[GrpcClient, ConsumerPart | ProducerPart] = {}
         self._latest = part
 
     @property
@@ -42,14 +42,18 @@ class _GroupOfConsumers:
         """The name of the group."""
         return self._latest.group
 
-    def put(self, client: GrpcClient, part: ConsumerPart) -> None:
-        """Add a consumer, or replace its subscriptions."""
+    def put(self, client: GrpcClient, part: ConsumerPart | ProducerPart) -> None:
+        """Add a client, or replace its subscriptions."""
         self.clients[client] = self._latest = part
 
-    def heartbeat_part(self) -> ConsumerPart:
-        """Return the part of a heartbeat with the subscriptions of all consumers; the latest one to each topic."""
-        parts = (*self.clients.values(), self._latest)
-        latest = {each.topic: each for part in parts for each in part.subscriptions}
+    def heartbeat_part(self) -> ConsumerPart | ProducerPart:
+        """Return the part of a heartbeat; for consumers with the latest subscription of any of them to each topic."""
+        if isinstance(self._latest, ProducerPart):
+            return self._latest
+        parts = [each for each in self.clients.values() if isinstance(each, ConsumerPart)]
+        latest = {
+            each.topic: each for part in (*parts, self._latest) for each in part.subscriptions
+        }
         return replace(self._latest, subscriptions=tuple(latest.values()))
 
     def topics(self) -> list[str]:
@@ -57,7 +61,7 @@ class _GroupOfConsumers:
         return []
 
     def take_request(self, _command: Command, _channel: Channel) -> bool:
-        """Return False: the requests of brokers to consumers are not passed on."""
+        """Return False: of the requests of brokers, only checks are passed on (`ClusterMembers`)."""
         return False
 
 
@@ -75,8 +79,8 @@ class ClusterMembers:
         self._clients = clients
         self._tasks = tasks
         self._turn = count()
-        self._consumers: dict[str, _GroupOfConsumers] = {}
-        self._producers: dict[str, ProducerMember] = {}
+        self._groups: dict[tuple[type, str], _GroupOfClients] = {}
+        self._has_warned = False
 
     async def start(self) -> None:
         """Begin heartbeats to all brokers of the cluster, as far as a nameserver lists them."""
@@ -84,39 +88,37 @@ class ClusterMembers:
         member.takers[RequestCode.CHECK_TRANSACTION_STATE] = self._take_check
         await self._instance.join(member, everywhere=True)
 
-    def add(self, heartbeat: Heartbeat, client: GrpcClient) -> None:
-        """Register a client as a consumer of its groups and a producer of its topics; brokers learn new groups soon."""
+    def add(self, parts: Iterable[ConsumerPart | ProducerPart], client: GrpcClient) -> None:
+        """Register a client in groups; brokers learn of new ones soon, and of changed subscriptions with the next heartbeat."""
         new: list[Member] = []
-        for part in heartbeat.consumers:
-            group = self._consumers.get(part.group)
+        for part in parts:
+            group = self._groups.get((type(part), part.group))
             if group is None:
-                if self._is_full:
+                if self._is_full():
                     continue
-                group = self._consumers[part.group] = _GroupOfConsumers(part)
+                group = self._groups[type(part), part.group] = _GroupOfClients(part)
                 new.append(group)
             if client not in group.clients:
                 client.on_close.append(partial(self._left, group))
             group.put(client, part)
-        for producer in heartbeat.producers:
-            if producer.group not in self._producers and not self._is_full:
-                self._producers[producer.group] = ProducerMember(producer.group)
-                new.append(self._producers[producer.group])
         if new:
             self._tasks.spawn(self._instance.join(*new), "groups")
 
-    @property
     def _is_full(self) -> bool:
-        is_full = len(self._consumers) + len(self._producers) >= GROUPS_MAX
-        if is_full:
+        is_full = len(self._groups) >= GROUPS_MAX
+        if is_full and not self._has_warned:
+            self._has_warned = True
             _log.warning(
-                "clients of more than %d groups use this proxy; brokers do not learn of the others", GROUPS_MAX
-            )  # fmt: skip
+                "clients of more than %d groups use this proxy; brokers do not learn of the others",
+                GROUPS_MAX,
+            )
         return is_full
 
-    def _left(self, group: _GroupOfConsumers, client: ClientPeer) -> None:
+    def _left(self, group: _GroupOfClients, client: ClientPeer) -> None:
         group.clients.pop(cast("GrpcClient", client), None)
-        if not group.clients and self._consumers.get(group.group) is group:
-            del self._consumers[group.group]
+        key = type(group.heartbeat_part()), group.group
+        if not group.clients and self._groups.get(key) is group:
+            del self._groups[key]
             self._tasks.spawn(self._instance.leave(group), "groups")
 
     def _take_check(self, command: Command, channel: Channel) -> bool:

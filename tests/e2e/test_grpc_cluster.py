@@ -1,0 +1,373 @@
+"""Two gRPC proxies on one port in front of two brokers: the official Python client, kills, and handles of another proxy."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cometmq import Admin, ClientSettings
+from cometmq.model.credentials import Credentials
+from cometmq.model.group import GroupConfig
+from cometmq.proxy.v2 import messaging_pb2 as pb
+from tests.support import processes
+from tests.support.accounts import (
+    ADMIN,
+    CANARY,
+    account,
+    guarded_cluster,
+    inner_setting,
+    write_accounts,
+)
+from tests.support.grpc_raw import RawGrpc, resource, seconds
+from tests.support.processes import Program, free_port, wait_until
+from tests.support.programs import run_program
+
+_SCENES = Path(__file__).with_name("grpc_scenes.py")
+_SECONDS = 120
+_BROKERS = ("broker-a", "broker-b")
+
+
+class ProxiedCluster:
+    """A nameserver, two brokers, and two proxies, of which the first two share a port."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder = folder
+        self.names = stack.enter_context(processes.nameserver(folder / "names"))
+        timely = {"transactionTimeOut": 1000, "transactionCheckInterval": 1000}
+        self.brokers = {
+            name: stack.enter_context(
+                processes.broker(
+                    folder / name, self.names.address,
+                    settings={"brokerName": name, "recallMessageEnable": "true", **timely},
+                )
+            )
+            for name in _BROKERS
+        }  # fmt: skip
+        self.admin = stack.enter_context(Admin(self.names.address))
+        self.port = free_port()
+        self.proxies = [
+            stack.enter_context(self.proxy(f"proxy-{number}", self.port)) for number in (1, 2)
+        ]
+
+    def proxy(self, name: str, port: int | None = None, **settings: object) -> Program:
+        folder = self.folder / name
+        return processes.proxy(folder, self.names.address, port=port or free_port(), **settings)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def scene(self, name: str) -> list[dict[str, Any]]:
+        """Run a scene of the official client in a process of its own; what it said."""
+        home = {"HOME": str(self.folder)}
+        done = run_program(
+            sys.executable, _SCENES, name, self.address, seconds=_SECONDS, env=home
+        )
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@contextmanager
+def proxied(folder: Path) -> Iterator[ProxiedCluster]:
+    with ExitStack() as stack:
+        yield ProxiedCluster(folder, stack)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory) -> Iterator[ProxiedCluster]:
+    with proxied(tmp_path_factory.mktemp("proxied")) as made:
+        topics = made.admin.topics
+        for topic in ("greetings", "pushed", "changed", "held", "pulled"):
+            topics.create(topic, queues=2)
+        for topic, kind in (
+            ("steps", "FIFO"), ("marches", "FIFO"), ("later", "DELAY"), ("payments", "TRANSACTION"),
+        ):  # fmt: skip
+            topics.create(topic, queues=2, attributes={"message.type": kind})
+        for group in ("walkers", "marchers"):
+            made.admin.groups.create(GroupConfig(group, orderly=True))
+        yield made
+
+
+def received(client: RawGrpc, topic: str, broker: str, **more: Any) -> list[pb.Message]:
+    queue = pb.MessageQueue(topic=resource(topic), id=-1, broker=pb.Broker(name=broker))
+    return client.receive(topic, message_queue=queue, **more)[1]
+
+
+def handles_of(messages: list[pb.Message]) -> list[str]:
+    return [each.system_properties.receipt_handle for each in messages]
+
+
+def test_a_route_has_the_queues_of_all_brokers_under_the_address_of_the_proxy(cluster):
+    with RawGrpc(cluster.address) as client:
+        asked = pb.Endpoints(scheme=pb.IPv4, addresses=[pb.Address(host="10.1.2.3", port=81)])
+        for endpoints, wanted in ((asked, "10.1.2.3:81"), (None, cluster.address)):
+            route = client.call(
+                pb.QueryRouteRequest(topic=resource("greetings"), endpoints=endpoints)
+            )
+            found = [
+                (each.broker.name, each.id, f"{place.host}:{place.port}")
+                for each in route.message_queues
+                for place in each.broker.endpoints.addresses
+            ]
+            assert found == [(name, number, wanted) for name in _BROKERS for number in (0, 1)]
+        assignments = client.call(
+            pb.QueryAssignmentRequest(topic=resource("greetings"), group=resource("readers"))
+        ).assignments
+        queues = [each.message_queue for each in assignments]
+        assert [(each.broker.name, each.id) for each in queues] == [(b, -1) for b in _BROKERS]
+        missing = client.call(pb.QueryRouteRequest(topic=resource("missing")))
+        assert missing.status.code == pb.TOPIC_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("scene", "is_right"),
+    [
+        ("send_and_receive", lambda said: len(said) == 7 and said[6] == {"again": []}),
+        (
+            "push",
+            lambda said: said[0]["seen"] == sorted([*([str(n), 1] for n in range(20)), ["7", 2]]),
+        ),
+        ("fifo", lambda said: said == [{"bodies": list("012345")}]),
+        (
+            "delay",
+            lambda said: (
+                said
+                == [
+                    {"handle": True}, {"recalled": True}, {"body": "kept", "early": False},
+                    {"again": []},
+                ]
+            ),
+        ),
+        (
+            "transactions",
+            lambda said: (
+                {"asked": "orphaned"} in said
+                and sorted(said[-1]["bodies"]) == ["committed", "orphaned"]
+            ),
+        ),
+        ("change", lambda said: said[2]["code"] == 40013 and said[3] == {"again": []}),
+        (
+            "push_in_order",
+            lambda said: (
+                [body for body, _ in said[0]["seen"] if body[0] == "a"]
+                == ["a0", "a1", "a2", "a2", "a3", "a4"]
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_the_official_client_works_through_proxies(
+    cluster, scene, is_right: Callable[[list[dict]], bool]
+):
+    said = cluster.scene(scene)
+    assert is_right(said), said
+
+
+def test_queues_of_all_brokers_are_pulled_and_their_offsets_committed(cluster):
+    group = resource("pullers")
+    with RawGrpc(cluster.address) as client:
+        sent = client.send(*(client.message("pulled", b"%d" % each) for each in range(8)))
+        assert sent.status.code == pb.OK
+        bodies = set()
+        for name, number in product(_BROKERS, (0, 1)):
+            broker = pb.Broker(name=name)
+            queue = pb.MessageQueue(topic=resource("pulled"), id=number, broker=broker)
+            asked = pb.QueryOffsetRequest(message_queue=queue, query_offset_policy=pb.END)
+            end = client.call(asked).offset
+            pull = pb.PullMessageRequest(group=group, message_queue=queue, batch_size=8)
+            parts = list(client.stream(pull))
+            bodies |= {each.message.body for each in parts if each.HasField("message")}
+            assert parts[-1].next_offset == end
+            get = pb.GetOffsetRequest(group=group, message_queue=queue)
+            assert client.call(get).status.code == pb.OFFSET_NOT_FOUND
+            commit = pb.UpdateOffsetRequest(group=group, message_queue=queue, offset=end)
+            assert client.call(commit).status.code == pb.OK
+            assert client.call(get).offset == end
+        assert bodies == {b"%d" % each for each in range(8)}
+
+
+def test_a_dead_letter_is_stored_and_acknowledged(cluster):
+    with RawGrpc(cluster.address) as client:
+        cluster.admin.topics.create("doomed", queues=1)
+        assert (
+            client.send(client.message("doomed"), client.message("doomed")).status.code == pb.OK
+        )
+        [dead] = received(client, "doomed", "broker-a")
+        forwarded = client.call(
+            pb.ForwardMessageToDeadLetterQueueRequest(
+                topic=resource("doomed"), group=resource("readers"),
+                receipt_handle=dead.system_properties.receipt_handle, message_id="m",
+            )
+        )  # fmt: skip
+        assert forwarded.status.code == pb.OK
+        assert received(client, "doomed", "broker-a") == []
+        letters = received(client, "%DLQ%readers", "broker-a", group="undertakers")
+        assert [each.body for each in letters] == [dead.body]
+
+
+def test_wrong_calls_are_refused_by_their_code(cluster):
+    with RawGrpc(cluster.address) as client:
+        good = "0 1 2 3 0 broker-a 0 0 0"
+        elsewhere = good.replace("broker-a", "broker-z")
+        answer = client.ack("held", "readers", good, elsewhere, "x")
+        assert {each.status.code for each in answer.entries} == {pb.INVALID_RECEIPT_HANDLE}
+        assert "cannot find broker broker-z" in answer.entries[1].status.message
+        assert (
+            client.change("held", "readers", good, 20).status.code == pb.INVALID_RECEIPT_HANDLE
+        )
+        queue = pb.MessageQueue(topic=resource("held"), broker=pb.Broker(name="broker-z"))
+        status, _ = client.receive("held", message_queue=queue)
+        assert status.code == pb.BAD_REQUEST
+        ended = client.call(
+            pb.EndTransactionRequest(
+                topic=resource("payments"), message_id="m", transaction_id="T.AAAA",
+                resolution=pb.COMMIT,
+            )
+        )  # fmt: skip
+        assert ended.status.code == pb.INVALID_TRANSACTION_ID
+        wrong = client.send(client.message("steps", b"x"))
+        assert wrong.status.code == pb.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE
+        recalled = client.call(
+            pb.RecallMessageRequest(topic=resource("later"), recall_handle="nothing")
+        )
+        assert recalled.status.code == pb.BAD_REQUEST
+
+
+def test_another_proxy_acknowledges_what_a_killed_one_has_renewed_and_ends_its_transactions(
+    cluster,
+):
+    first, second = (cluster.proxy(name) for name in ("left", "right"))
+    with first, second, RawGrpc(first.address) as one, RawGrpc(second.address) as other:
+        sent = one.send(*(one.message("held", b"%d" % each) for each in range(4)))
+        assert sent.status.code == pb.OK
+        half = one.message("payments", b"p", message_type=pb.TRANSACTION)
+        [entry] = one.send(half).entries
+        found = {name: received(one, "held", name, auto_renew=True) for name in _BROKERS}
+        hidden = received(
+            one, "held", "broker-a", group="others", invisible_duration=seconds(10)
+        )
+        first.kill()
+        ended = other.call(
+            pb.EndTransactionRequest(
+                topic=resource("payments"), message_id="m", resolution=pb.COMMIT,
+                transaction_id=entry.transaction_id,
+            )
+        )  # fmt: skip
+        assert ended.status.code == pb.OK
+        handles = [each for name in _BROKERS for each in handles_of(found[name])]
+        assert len(handles) == 4
+        acked = other.ack("held", "readers", *handles)
+        assert {each.status.code for each in acked.entries} == {pb.OK}
+        [changed] = [other.change("held", "others", handles_of(hidden)[0], 15)]
+        assert changed.status.code == pb.OK
+        assert other.ack("held", "others", changed.receipt_handle).status.code == pb.OK
+        for name in _BROKERS:
+            assert received(other, "held", name) == []
+
+
+def test_a_renewed_handle_is_good_after_its_time_at_any_proxy_and_void_when_its_client_is_gone(
+    cluster, tmp_path
+):
+    """The proxies renew soon: what they hide for a minute at first is hidden for 12 s here."""
+    script = (
+        "import sys; from cometmq.proxy.services import receiving, renewals, clients; "
+        "receiving.RENEWED_MS = 12_000; renewals.TIMES_SECONDS = (12,); clients.ALONE_SECONDS = 3.0; "
+        "from cometmq.proxy.cluster.program import run_proxy; sys.exit(run_proxy(sys.argv[1]))"
+    )
+    first, second = (cluster.proxy(name) for name in ("early", "late"))
+    first.command = [sys.executable, "-c", script, first.command[-1]]
+    with first, second, RawGrpc(first.address) as one, RawGrpc(second.address) as other:
+        cluster.admin.topics.create("renewed", queues=1)
+        for _ in _BROKERS:
+            assert one.send(one.message("renewed", b"x")).status.code == pb.OK
+        [kept, *_] = received(one, "renewed", "broker-a", auto_renew=True)
+        lost = received(one, "renewed", "broker-b", auto_renew=True)
+        settings = pb.Settings(client_type=pb.PUSH_CONSUMER)
+        settings.subscription.group.name = "readers"
+        with one.settled(settings):  # Its client is alive.
+            time.sleep(16)
+            assert received(other, "renewed", "broker-a") == []
+            [handle] = handles_of([kept])
+            assert other.ack("renewed", "readers", handle).status.code == pb.OK
+        again = wait_until(
+            lambda: received(other, "renewed", "broker-b"), seconds=40, what="the lost message"
+        )
+        assert [each.body for each in again] == [each.body for each in lost]
+        # Its time is over, and nobody has renewed it.
+        status = other.ack("renewed", "readers", handle).entries[0].status
+        assert status.code == pb.INVALID_RECEIPT_HANDLE
+
+
+def killed_meanwhile(cluster: ProxiedCluster, kill: Callable[[], object]) -> dict[str, Any]:
+    """What the official client says that sends and consumes while something is killed."""
+    scene = subprocess.Popen(
+        [sys.executable, str(_SCENES), "push_over_a_kill", cluster.address],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "HOME": str(cluster.folder)},
+    )
+    with scene:
+        assert scene.stdout is not None
+        assert json.loads(scene.stdout.readline()) == {"ready": True}
+        kill()
+        said: dict[str, Any] = json.loads(scene.stdout.readline())
+    return said
+
+
+@pytest.mark.parametrize("what", ["proxy", "broker"])
+def test_clients_go_on_after_a_kill_and_lose_nothing(tmp_path, what):
+    with proxied(tmp_path) as made:
+        made.admin.topics.create("pushed", queues=2)
+
+        def kill() -> None:
+            # The clients have connections to one of the proxies, and all come over to the other.
+            for each in made.proxies if what == "proxy" else [made.brokers["broker-a"]]:
+                each.kill()
+                each.start()
+
+        assert killed_meanwhile(made, kill) == {"sent": 200, "lost": []}
+
+
+def test_a_broker_that_is_away_does_not_hold_up_the_other(tmp_path):
+    with proxied(tmp_path) as made, RawGrpc(made.address) as client:
+        made.admin.topics.create("orders", queues=1)
+        assert client.send(client.message("orders", b"1")).status.code == pb.OK
+        made.names.kill()  # Routes are known.
+        made.brokers["broker-a"].kill()
+        for number in range(6):
+            assert client.send(client.message("orders", b"%d" % number)).status.code == pb.OK
+        assert received(client, "orders", "broker-b")
+        queue = pb.MessageQueue(topic=resource("orders"), broker=pb.Broker(name="broker-a"))
+        status, _ = client.receive("orders", message_queue=queue)
+        assert status.code in (pb.INTERNAL_SERVER_ERROR, pb.PROXY_TIMEOUT, pb.HA_NOT_AVAILABLE)
+
+
+def test_clients_need_the_rights_that_the_proxy_knows_and_brokers_see_its_own_account(tmp_path):
+    seller = Credentials("the-seller", f"{CANARY}-seller")
+    rights = account(
+        seller, defaultTopicPerm="DENY", defaultGroupPerm="DENY", topicPerms=["orders=PUB"]
+    )
+    folder = tmp_path / "proxy"
+    write_accounts(folder / "plain_acl.yml", rights)
+    with guarded_cluster(tmp_path) as (names, _):
+        with Admin(names.address, settings=ClientSettings(credentials=ADMIN)) as admin:
+            for topic in ("orders", "secrets"):
+                admin.topics.create(topic, queues=1)
+        settings = {"aclEnable": "true", **inner_setting()}
+        with processes.proxy(folder, names.address, port=free_port(), **settings) as proxy:
+            signing = {"key": seller.access_key, "secret": seller.secret_key}
+            with RawGrpc(proxy.address, "seller", **signing) as client:
+                assert client.send(client.message("orders")).status.code == pb.OK
+                refused = client.send(client.message("secrets")).status
+                assert refused.code == pb.UNAUTHORIZED
+                assert "no right Pub on Topic secrets" in refused.message
+                assert client.receive("orders")[0].code == pb.UNAUTHORIZED
+            with RawGrpc(proxy.address, "stranger") as stranger:
+                status = stranger.send(stranger.message("orders")).status
+                assert status.code == pb.UNAUTHORIZED
+        assert CANARY not in proxy.log.read_text()
