@@ -14,6 +14,8 @@ CLASSES := .cache/spark/made
 ARGS ?=
 # A start of a program is half of compiling where Python may not keep what it compiled, and tests start thousands.
 export PYTHONDONTWRITEBYTECODE :=
+# So is a third of what pip takes to install 7,000 modules, most of which nothing imports: the first import keeps what it compiled.
+export PIP_COMPILE := 0
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build wheels workflows audit fmt sync lint types arch tidy static test plain check docs sim sim-planted long long-sim long-faults e2e attacks crash faults interop golden spark classes cluster dashboard operate pictures demo bench ab fuzz ci clean
