@@ -129,7 +129,7 @@ ROUNDS ?= 8
 faults: setup ## faults of processes, disks and networks under a group that elects its leader: ROUNDS=8 SEED=1; as root, with ip and mkfs.ext4; FAULTS=some: without those
 	ROUNDS=$(ROUNDS) SEED=$(SEED) $(PYTEST) tests/faults -s $(ARGS)
 
-interop: setup ## official Java clients and servers (needs a JDK 17 and Maven)
+interop: setup ## official clients and Java servers (needs a JDK 17, Maven, Go, and Node with npm); ARGS="-k grpc": those of gRPC
 	$(PYTEST) $(THREE) tests/interop $(ARGS)
 
 cluster: setup ## jobs on a standalone Spark cluster, with CometMQ installed from its wheel

@@ -29,6 +29,11 @@ def test_a_call_is_answered_as_by_java_or_differs_on_purpose(answers, name):
     assert answers[name] == OURS.get(name, JAVA[name])
 
 
+def test_methods_that_are_not_served_are_refused(answers):
+    for name in ("SyncLiteSubscription", "service Admin"):
+        assert answers[name] == [{"grpc": "UNIMPLEMENTED", "text": ""}]
+
+
 def test_every_difference_is_one():
     assert JAVA.keys() == grpc_calls.CALLS.keys()
     assert [name for name, said in OURS.items() if said == JAVA[name]] == []

@@ -5,6 +5,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -14,7 +15,7 @@ from cometmq.codec.compression import Compression
 from cometmq.codec.host import encode_host
 from cometmq.codec.message_id import encode_message_id
 from cometmq.embedded import Embedded
-from cometmq.model.codes import RequestCode
+from cometmq.model.codes import Language, RequestCode
 from cometmq.model.group import GroupConfig
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from tests.support.frames import ask
@@ -365,10 +366,10 @@ def test_clients_are_seen_by_operators(cluster, topic):
             subscriptions=[pb.SubscriptionEntry(topic=resource(topic), expression=pb.FilterExpression(type=pb.TAG, expression="a || b"))],
         ),
     )  # fmt: skip
-    with (
-        RawGrpc(cluster.grpc_address, "a-client") as client,
-        client.settled(settings) as answer,
-    ):
+    with RawGrpc(cluster.grpc_address, "a-client") as client, ExitStack() as stack:
+        # As the official client calls it; the protocol calls it GOLANG.
+        client.metadata[0] = ("x-mq-language", "GO")
+        answer = stack.enter_context(client.settled(settings))
         assert answer.status.code == pb.OK
         assert answer.settings.subscription.receive_batch_size == 32
         assert answer.settings.subscription.long_polling_timeout.seconds == 20
@@ -377,7 +378,7 @@ def test_clients_are_seen_by_operators(cluster, topic):
         with Admin(cluster.nameserver) as admin:
             [found] = admin.groups.connections("seen").values()
         [connection] = found.connections
-        assert connection.client_id == "a-client"
+        assert (connection.client_id, connection.language) == ("a-client", Language.GO)
         assert found.subscriptions[topic].tags == ("a", "b")
         client.call(pb.NotifyClientTerminationRequest(group=resource("seen")))
 

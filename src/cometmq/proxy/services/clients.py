@@ -32,10 +32,9 @@ ALONE_SECONDS = 12.0
 SILENT_SECONDS = 35.0
 EXPIRE_SECONDS = 10.0
 
-_LANGUAGES = {
-    "JAVA": Language.JAVA, "CPP": Language.CPP, "DOT_NET": Language.DOTNET,
-    "GOLANG": Language.GO, "RUST": Language.RUST, "PYTHON": Language.PYTHON,
-    "PHP": Language.PHP, "NODE_JS": Language.NODE_JS, "RUBY": Language.RUBY,
+# Official clients send RocketMQ's names, which those of Java's proxy are, or the protocol's.
+_LANGUAGES = {each.name: each for each in Language} | {
+    "GOLANG": Language.GO, "DOT_NET": Language.DOTNET,
 }  # fmt: skip
 _VERSION_TEXT = re.compile(r"(\d)\.(\d)\.(\d)(?!\d)")
 
