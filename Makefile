@@ -25,7 +25,7 @@ help: ## this list
 
 setup: $(STAMP) ## make .venv with CometMQ and all it needs
 
-$(STAMP): pyproject.toml requirements.lock setup.py $(wildcard src/cometmq/kernel/*.pyx src/cometmq/kernel/*.pxd)
+$(STAMP): pyproject.toml requirements.lock setup.py $(wildcard src/cometmq/kernel/*.pyx src/cometmq/kernel/*.pxd) src/cometmq/wire/h2/_nghttp2.pyx
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "CometMQ needs Python 3.11 or later: make setup PYTHON=python3.x")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --retries 10 --timeout 60 --no-deps --requirement requirements.lock & packages=$$!; \

@@ -12,16 +12,24 @@ import random
 import re
 
 import pytest
+from jh2.hpack import Encoder
 
 from cometmq.net.loop import loop_clock
 from cometmq.proxy.grpc.server import GrpcServer
 from tests.support.grpc_services import TestedServices
 from tests.support.h2_client import H2Client
 from tests.support.h2_frames import (
+    CONTINUATION,
+    DATA,
     END_HEADERS,
+    END_STREAM,
+    GOAWAY,
     HEADERS,
     HELLO,
+    PADDED,
     PING,
+    PRIORITY,
+    WITH_PRIORITY,
     block,
     body_frames,
     frame,
@@ -47,14 +55,17 @@ class BadClients:
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
-        self._next = 1  # The stream of the last call.
+        self._next = 1  # The stream of the next call.
+        self._open: list[int] = []
+        self._encoder: Encoder | None = None
 
     def said(self) -> bytes:
         """All that one client sends."""
         chance = self._chance
         if chance.random() < 0.03:
             return chance.randbytes(chance.randrange(1, 300))
-        self._next = 1
+        self._next, self._open = 1, []
+        self._encoder = Encoder() if chance.random() < 0.5 else None
         said = bytearray(
             HELLO + b"".join(self._frame() for _ in range(chance.randrange(1, 40)))
         )
@@ -86,34 +97,37 @@ class BadClients:
 
     def _frame(self) -> bytes:
         chance = self._chance
-        if self._next == 1 or chance.random() < 0.5:
-            self._next += 2
-            return self._call(self._next, chance.random() < 0.9)
-        stream = chance.choice(
-            (self._next, self._next, self._next - 2, 1 + 2 * chance.randrange(9))
-        )
+        if not self._open or chance.random() < 0.4:
+            return self._call(is_whole=chance.random() < 0.7)
+        stream = chance.choice(self._open)
         if chance.random() < 0.02:
-            stream = chance.choice((self._next, self._next, max(self._next - 2, 3), 3))
-        if chance.random() < 0.02:
-            stream = chance.choice((0, 2, chance.randrange(2**31)))
+            stream = chance.choice((self._next, 1, 3, 0, 2, chance.randrange(2**31)))
         usual = (
-            lambda: body_frames(
-                stream, message(chance.randbytes(chance.randrange(50))), is_last=True
+            lambda: self._ended(
+                stream,
+                body_frames(
+                    stream, message(chance.randbytes(chance.randrange(50))), is_last=True
+                ),
             ),
             lambda: body_frames(stream, message(gzip.compress(b"x" * 900), flag=1)),
             lambda: body_frames(stream, chance.randbytes(chance.randrange(20))),
-            lambda: reset(stream, chance.randrange(20)),
+            lambda: self._ended(stream, reset(stream, chance.randrange(20))),
             lambda: settings([(4, chance.choice((0, 1, 100, 65_535)))]),
             lambda: window_update(chance.choice((1, 1000, 1 << 20)), stream),
             lambda: window_update(1 << 20),
             lambda: frame(PING, bytes(8)),
+            lambda: body_frames(stream, message(chance.randbytes(40_000))),
+            lambda: frame(DATA, b"\3" + b"text" + bytes(3), stream=stream, flags=PADDED),
+            lambda: frame(PRIORITY, b"\0\0\0\0\1", stream=stream),
+            lambda: frame(chance.choice((GOAWAY, 10, 77)), chance.randbytes(9)),
+            lambda: self._ended(stream, self._head(stream, [(b"x-end", b"it")], END_STREAM)),
         )
         wrong = (
             lambda: settings([(chance.randrange(8), chance.choice((0, 1, 2**31, 2**32 - 1)))]),
             lambda: window_update(chance.choice((0, 2**31 - 1)), stream),
             lambda: request(stream, request_fields(b"/t.T/Echo", (b"X", b"y")), is_last=True),
             lambda: frame(
-                HEADERS, chance.randbytes(chance.randrange(40)), stream=self._next + 2, flags=END_HEADERS
+                HEADERS, chance.randbytes(chance.randrange(40)), stream=self._next, flags=END_HEADERS
             ),
             lambda: frame(
                 chance.randrange(12), chance.randbytes(chance.choice((0, 4, 5, 8, 30))),
@@ -122,8 +136,17 @@ class BadClients:
         )  # fmt: skip
         return chance.choice(wrong if chance.random() < 0.05 else usual)()
 
-    def _call(self, stream: int, is_whole: bool) -> bytes:
+    def _ended(self, stream: int, said: bytes) -> bytes:
+        if stream in self._open:
+            self._open.remove(stream)
+        return said
+
+    def _call(self, *, is_whole: bool) -> bytes:
         chance = self._chance
+        stream = self._next
+        self._next += 2
+        if not is_whole:
+            self._open.append(stream)
         path = chance.choice((b"Echo", b"Many", b"Wait", b"Fail", b"Refuse", b"Talk", b"None"))
         more = []
         if chance.random() < 0.5:
@@ -132,11 +155,30 @@ class BadClients:
             )
         if chance.random() < 0.3:
             more.append((b"grpc-encoding", chance.choice((b"gzip", b"br"))))
-        head = block(request_fields(b"/t.T/" + path, *more), is_indexed=chance.random() < 0.5)
+        if chance.random() < 0.02:
+            more.append((b"content-length", b"%d" % chance.randrange(30)))
+        head = self._head(stream, request_fields(b"/t.T/" + path, *more), 0)
         body = message(b"%d %d" % (chance.randrange(5), chance.randrange(30_000)))
-        return frame(HEADERS, head, stream=stream, flags=END_HEADERS) + (
-            body_frames(stream, body, is_last=True) if is_whole else b""
-        )
+        return head + (body_frames(stream, body, is_last=True) if is_whole else b"")
+
+    def _head(self, stream: int, fields: list[tuple[bytes, bytes]], flags: int) -> bytes:
+        """Headers, compressed well or not at all, as one frame or two."""
+        chance = self._chance
+        if self._encoder is None:
+            payload = block(fields, is_indexed=chance.random() < 0.5)
+        else:
+            payload = self._encoder.encode(fields)
+        kind = chance.random()
+        if kind < 0.1:
+            payload, flags = b"\1" + payload + bytes(1), flags | PADDED
+        elif kind < 0.2:
+            payload, flags = b"\0\0\0\0\1" + payload, flags | WITH_PRIORITY
+        elif kind < 0.4:
+            end = chance.randrange(len(payload))
+            return frame(HEADERS, payload[:end], stream=stream, flags=flags) + frame(
+                CONTINUATION, payload[end:], stream=stream, flags=END_HEADERS
+            )
+        return frame(HEADERS, payload, stream=stream, flags=flags | END_HEADERS)
 
 
 class WatchedServer(GrpcServer):

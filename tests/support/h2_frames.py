@@ -10,7 +10,10 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)  # fmt: skip
 END_STREAM = ACK = 0x1
 END_HEADERS = 0x4
-INITIAL_WINDOW_SIZE = 4
+PADDED = 0x8
+WITH_PRIORITY = 0x20
+# Settings.
+HEADER_TABLE_SIZE, INITIAL_WINDOW_SIZE = 1, 4
 
 
 class Frame(NamedTuple):
@@ -56,7 +59,7 @@ def reset(stream: int, code: int = 8) -> bytes:
     return frame(RST_STREAM, code.to_bytes(4), stream=stream)
 
 
-HELLO = PREFACE + settings()
+HELLO = PREFACE + settings() + frame(SETTINGS, flags=ACK)
 
 
 def _string(text: bytes) -> bytes:

@@ -14,7 +14,7 @@ from cometmq.proxy.grpc.deadlines import Deadlines
 from cometmq.proxy.grpc.health import GrpcHealth, ServingStatus
 from cometmq.proxy.grpc.reflection import Reflection
 from cometmq.proxy.grpc.standard_messages import STANDARD_FILES
-from cometmq.wire.h2.jh2_engine import Jh2Engine
+from cometmq.wire.h2.choice import new_engine
 
 # Bytes a second that an incomplete request must grow by, beyond its first seconds.
 _REQUEST_PACE = 64 << 10
@@ -95,7 +95,7 @@ class GrpcServer(Door):
         listen on the same port, too.
         """
         super().__init__(
-            lambda opened: GrpcConnection(self, opened, Jh2Engine()), clock, name="gRPC port",
+            lambda opened: GrpcConnection(self, opened, new_engine()), clock, name="gRPC port",
             bounds=bounds, tls=tls, is_shared=is_shared,
         )  # fmt: skip
         names = {path.split("/")[1] for path in services}

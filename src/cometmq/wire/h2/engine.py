@@ -29,6 +29,8 @@ class H2Error(IntEnum):
     NO_ERROR = 0x0
     PROTOCOL_ERROR = 0x1
     INTERNAL_ERROR = 0x2
+    FLOW_CONTROL_ERROR = 0x3
+    STREAM_CLOSED = 0x5
     FRAME_SIZE_ERROR = 0x6
     REFUSED_STREAM = 0x7
     CANCEL = 0x8
@@ -84,7 +86,7 @@ class H2Engine(Protocol):
 
     Attributes:
         fault: Reason why the connection must be closed after its last output; empty if there is none.
-        waiting: Number of received bytes that `events` has not handled yet.
+        waiting: Number of received bytes that `events` has not looked at yet.
         unsent: Number of bytes of response bodies that wait, for a window or for `output`.
     """
 

@@ -1,14 +1,16 @@
 """A check of compressed headers (RFC 7541) for what the decoder of `jh2` does not refuse by itself.
 
 A block that ends within a field makes its compiled part fail an assertion, which prints a stack trace for each bad block;
-and it accepts a change of the table's size between fields. Indexes, Huffman codes and sizes are the decoder's business.
+and it accepts a change of the table's size between fields. Indexes and Huffman codes are the decoder's business. The
+largest string and integer are those of nghttp2.
 """
 
-_INTEGER_BYTES_MAX = 6
+_INTEGER_BYTES_MAX = 5
+_STRING_MAX = 64 << 10
 
 
 def check_header_block(block: bytes) -> None:
-    """Raise ValueError if a block ends within a field, has too long an integer, or resizes the table after a field."""
+    """Raise ValueError if a block ends within a field, has too long an integer, or string, or resizes the table after a field."""
     at, end = 0, len(block)
     has_field = False
     while at < end:
@@ -30,6 +32,8 @@ def check_header_block(block: bytes) -> None:
 
 def _after_string(block: bytes, at: int) -> int:
     start, length = _integer(block, at, 0x7F)
+    if length > _STRING_MAX:
+        raise ValueError("a string has more than 64 KiB")
     if start + length > len(block):
         raise ValueError("a string ends after the block")
     return start + length

@@ -16,6 +16,7 @@ from cometmq.proxy.grpc.server import GrpcLimits, GrpcServer
 from cometmq.wire.h2.engine import H2Error
 from tests.support.grpc_services import TestedServices
 from tests.support.h2_client import H2Client
+from tests.support.h2_engines import ENGINES
 from tests.support.h2_frames import (
     END_HEADERS,
     GOAWAY,
@@ -50,6 +51,11 @@ class Place:
         return await (
             H2Client.connect(self.port) if hello is None else H2Client.connect(self.port, hello)
         )
+
+
+@pytest.fixture(params=ENGINES.values(), ids=list(ENGINES), autouse=True)
+def _engine(request, monkeypatch):
+    monkeypatch.setattr("cometmq.proxy.grpc.server.new_engine", request.param)
 
 
 @pytest.fixture
