@@ -85,7 +85,7 @@ def _pops(topic: str, wanted: str = "TAG:*", **filled: Any) -> Load:
 def _look_ups(kind: str, conns: int, window: int, messages: int) -> Load:
     """Requests of a kind about messages that are there; of each kind they are in a topic of their own."""
     made = _sends(conns, window, messages, kind=kind, topic=f"Looked-{kind}")
-    return replace(made, filled={"messages": 3_200, "keys": True})
+    return replace(made, filled={"messages": 8_000, "keys": True})
 
 
 ROWS = {
