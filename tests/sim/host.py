@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
+from cometmq.replication.far_slave_rate import FarSlaveRate
 from cometmq.replication.group.group_log import GroupLog
 from cometmq.replication.group.member import HardState, RaftMember, RaftRole, Ready
 from cometmq.replication.group.messages import Append, Membership, Message
 from cometmq.replication.group.timing import GroupTiming
+from cometmq.replication.terms import SlaveRates
 from tests.sim.checks import Checks
 from tests.sim.disk import Disk, Record, Sent
 from tests.sim.world import Clock, World
@@ -29,6 +31,7 @@ class Host:
         member: Its machine; None while the process does not run.
         peers: The hosts of all members, by id.
         queues: The next offset of each queue, which a leader gives out.
+        rate: The limits for what it sends to the others as a leader.
         is_paused: Whether the process is suspended: it handles nothing, and its clock goes on.
     """
 
@@ -50,6 +53,7 @@ class Host:
         self.is_paused = False
         self.peers: dict[str, Host] = {}
         self.queues: Counter[int] = Counter()
+        self.rate = FarSlaveRate(SlaveRates())
         self._world = world
         self._checks = checks
         self._membership = membership
@@ -79,8 +83,8 @@ class Host:
             files.begin, files.end, membership=self._membership, terms=files.terms, memberships=files.memberships
         )  # fmt: skip
         member = RaftMember(
-            self.own, log, self._hard_state(), timing=TIMING, cut=self._cut,
-            chance=self._world.chance.random, now=self.now(),
+            self.own, log, self._hard_state(), timing=TIMING, is_flushed=self._is_sync_flush, rate=self.rate,
+            cut=self._cut, chance=self._world.chance.random, now=self.now(),
         )  # fmt: skip
         self._has_lost = False
         self._life += 1

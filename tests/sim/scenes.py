@@ -10,6 +10,7 @@ from cometmq.replication.group.changes import (
 )
 from cometmq.replication.group.member import RaftMember
 from cometmq.replication.group.messages import MemberPlace, Membership
+from cometmq.replication.terms import SlaveRates
 from tests.sim.group import Group
 from tests.sim.host import Host
 from tests.sim.world import NetworkFaults
@@ -22,6 +23,8 @@ def storm(seed: int) -> Group:
     group = Group(seed, spare=2)
     chance = group.world.chance
     group.write_at_random()
+    for host in group.hosts.values():
+        host.rate.rates = SlaveRates(most=chance.choice((None, 200_000)))
     group.world.faults = NetworkFaults(
         chance.choice([0.0, 0.0, 0.01, 0.1]), chance.choice([0.0, 0.02]), chance.choice([0.0, 0.02, 0.1])
     )  # fmt: skip
@@ -151,6 +154,8 @@ def dledger_4_old_term(seed: int) -> Group:
         group.run(chance.uniform(5, 20))  # A record of a newer term, which nobody else has.
         newer.kill()
         group.rejoin()
+        group.cut_off(newer.own)
+        newer.start()  # When nobody hears the next leader any more, it has been waiting for longest.
         first.start()
         third = _next_leader(group)
         group.run(
@@ -158,8 +163,7 @@ def dledger_4_old_term(seed: int) -> Group:
         )  # It sends what the second has; nobody gets the record of its own term,
         group.cut_off(third.own, inwards=False)
         group.run(chance.uniform(5, 20))  # and it hears that a majority has the others.
-        third.cut_power()  # Nobody notices, so that the newer one may be the first to stand.
-        newer.start()
+        third.cut_power()  # Nobody notices.
         group.rejoin()
         _next_leader(group)
         group.run(500)

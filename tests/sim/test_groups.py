@@ -84,6 +84,31 @@ def test_a_killed_leader_is_replaced_within_a_second():
     assert not late
 
 
+def test_a_member_that_was_just_started_votes_at_once_if_a_later_leader_than_it_can_have_heard_is_gone():
+    late = []
+    for seed in range(1, 41):
+        group = Group(seed)
+        group.run(3_000)
+        old = group.leader
+        assert old is not None
+        old.kill()
+        group.run(4_000)
+        newer = group.leader
+        assert newer is not None
+        group.cut_off(newer.own, inwards=False)  # The one that starts does not hear it.
+        old.start()
+        group.run(100)
+        newer.kill()
+        group.rejoin()
+        for _ in range(3):
+            group.run(300)
+            for host in group.hosts.values():
+                host.sees_death_of(newer.own)
+        if group.leader is None:
+            late.append(seed)
+    assert not late
+
+
 def test_a_group_of_one_leads_itself():
     group = Group(1, voters=1)
     group.run(500)

@@ -57,6 +57,15 @@ class Pace:
         return earned
 
 
+def limited(pace: Pace | None, per_second: int | None) -> Pace | None:
+    """Return a pace with a limit in bytes per second, which is this one if there is one; None for no limit."""
+    if per_second is None or pace is None:
+        return None if per_second is None else Pace(per_second)
+    if pace.per_second != per_second:
+        pace.change(per_second)
+    return pace
+
+
 class ByteRate:
     """A counter of bytes that returns how many were counted in the last full second, as RocketMQ's FlowMonitor."""
 

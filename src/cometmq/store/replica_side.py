@@ -113,6 +113,12 @@ class ReplicaSide:
                 return file.view[place : place + size]
         return file.read_nowait(offset, size)
 
+    def will_need(self, offset: int, size: int) -> None:
+        """Let the system read a range of the log ahead, up to its file's end; does nothing if no file contains the offset."""
+        file = self._log.chain.find(offset)
+        if file is not None:
+            file.will_need(offset, min(size, file.end - offset))
+
     def last_messages(self, topic: str) -> list[tuple[ConsumeQueue, int]]:
         """Return the queues of a topic with the physical offset of each one's last message; -1 if none is found. May block."""
         queues = self._queues.table.of_topic(topic)

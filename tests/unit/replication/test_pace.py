@@ -13,6 +13,7 @@ from cometmq.replication.caught_up import CaughtUp
 from cometmq.replication.copies import Copies, CopyRule
 from cometmq.replication.far_slave_rate import FAR_SIZE, QUIET_SIZE, FarSlaveRate
 from cometmq.replication.pace import Pace
+from cometmq.replication.terms import SlaveRates
 
 RATES = [1, 3, 39, 41, 1_000, 12_345, 100 << 20]
 
@@ -99,7 +100,7 @@ FAR = FAR_SIZE + 1
 
 def looked(growth: int, *, per_second: int = 100 * MIB, seconds: float = 0.25) -> FarSlaveRate:
     """After looks each quarter of a second for so long, while the log grew by so much a second."""
-    rate = FarSlaveRate(per_second)
+    rate = FarSlaveRate(SlaveRates(catch_up=per_second))
     for number in range(int(seconds * 4) + 1):
         rate.look(5 * MIB + number * growth // 4, 10 + number / 4)
     return rate
@@ -128,7 +129,7 @@ def test_who_sends_very_much_for_some_seconds_is_not_held_up_by_it():
 def test_who_keeps_up_is_not_held_back():
     assert looked(900 * MIB).rate(FAR_SIZE) is None
     assert looked(900 * MIB).rate(0) is None
-    assert FarSlaveRate(100 * MIB).rate(FAR_SIZE) is None
+    assert FarSlaveRate(SlaveRates(catch_up=100 * MIB)).rate(FAR_SIZE) is None
 
 
 def test_where_nobody_sends_it_gets_what_it_takes():
@@ -139,11 +140,18 @@ def test_where_nobody_sends_it_gets_what_it_takes():
 
 def test_zero_holds_nobody_back():
     assert looked(900 * MIB, per_second=0).rate(FAR) is None
-    assert FarSlaveRate(0).rate(FAR) is None
+    assert FarSlaveRate(SlaveRates()).rate(FAR) is None
+
+
+def test_one_that_producers_wait_for_has_the_operators_limit_only():
+    rate = looked(900 * MIB)
+    assert rate.rate(FAR, is_awaited=True) is None
+    rate.rates = SlaveRates(most=7 * MIB, catch_up=100 * MIB)
+    assert rate.rate(FAR, is_awaited=True) == rate.rate(FAR) == rate.rate(0) == 7 * MIB
 
 
 def test_before_it_is_known_whether_somebody_sends_it_is_taken_for_so():
-    rate = FarSlaveRate(100 * MIB)
+    rate = FarSlaveRate(SlaveRates(catch_up=100 * MIB))
     assert rate.rate(FAR) == 100 * MIB
     rate.look(7 * MIB, 3.0)
     assert rate.rate(FAR) == 100 * MIB

@@ -79,8 +79,7 @@ class MasterPort:
         )
         self._copies = Copies(rule)
         self._counted: CopyCount | None = None
-        self._rate_max: int | None = None
-        self._far_rate = FarSlaveRate(0)
+        self._far_rate = FarSlaveRate(SlaveRates())
         self._errors: dict[str, _LinkFailure] = {}
         self._links: list[SlaveLink] = []
         self._tasks = Tasks("replicas")
@@ -91,7 +90,7 @@ class MasterPort:
     def apply(self, rule: CopyRule, *, slave_timeout_ms: int, rates: SlaveRates) -> None:
         """Apply the rule for replicas, also to sends that are waiting, and timeout and rate limits; at first and if changed."""
         self._side.change_timeout(slave_timeout_ms)
-        self._rate_max, self._far_rate.per_second = rates
+        self._far_rate.rates = rates
         waited, self._copies.rule = self._copies.rule, rule
         for link in self._links:
             link.bound(self._rate_of(link))
@@ -313,9 +312,7 @@ class MasterPort:
     def _rate_of(self, link: SlaveLink) -> int | None:
         """Return the rate limit of a slave in bytes of the log per second; None: no limit."""
         gap = self._side.sendable - link.end.sent
-        # If producers wait for the slave, or are refused without it, only the operator's limit applies.
-        rate = None if self._copies.rule.needed > 1 else self._far_rate.rate(gap)
-        return min((each for each in (rate, self._rate_max) if each is not None), default=None)
+        return self._far_rate.rate(gap, is_awaited=self._copies.rule.needed > 1)
 
     def _tick(self) -> None:
         """Send heartbeats, detect silent slaves, and update rates; runs only while slaves are connected."""

@@ -11,7 +11,7 @@ from cometmq.model.errors import LinkError
 from cometmq.net.connections import OpenConnection, ServedProtocol
 from cometmq.replication.caught_up import CaughtUp
 from cometmq.replication.master_end import MasterEnd, Span
-from cometmq.replication.pace import ByteRate, Pace
+from cometmq.replication.pace import ByteRate, Pace, limited
 from cometmq.store.disk import Buffer
 from cometmq.store.message_store import MessageStore
 
@@ -154,12 +154,7 @@ class SlaveLink(ServedProtocol):
         pace = self.end.pace
         if per_second == (None if pace is None else pace.per_second):
             return
-        if per_second is None:
-            self.end.pace = None
-        elif pace is None:
-            self.end.pace = Pace(per_second)
-        else:
-            pace.change(per_second)
+        self.end.pace = limited(pace, per_second)
         self._forget_again()
         self.pump()
 

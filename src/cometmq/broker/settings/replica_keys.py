@@ -27,9 +27,9 @@ class ReplicaKeys(StoreKeys):
         ha_frame_size: most bytes of the log per frame; differs: 32 KiB in RocketMQ.
         is_ha_rate_bound: limit the rate to each slave to `maxHaTransferByteInSecond`.
         ha_rate_max: most bytes of the log per second for each slave; applied evenly, not at the start of each second.
-        ha_catch_up_rate: rate limit for a slave that lacks more than 32 MiB while producers send to an ASYNC_MASTER, bytes per
-            second; if that is more, the log's mean growth in the last minute plus a quarter of this value; 0: no limit; not a
-            key of RocketMQ.
+        ha_catch_up_rate: rate limit for a slave, or a member of a group that elects its leader, that lacks more than 32 MiB
+            while producers send and do not wait for it, bytes per second; if that is more, the log's mean growth in the last
+            minute plus a quarter of this value; 0: no limit; not a key of RocketMQ.
         ha_gap_max: a slave that lacks this many bytes is not in sync.
         slave_timeout_ms: a send that waits longer for slaves is answered FLUSH_SLAVE_TIMEOUT, ms; if too few are in sync, SLAVE_NOT_AVAILABLE at once.
         replicas: number of members of the group, including the master; only compared with `inSyncReplicas`.

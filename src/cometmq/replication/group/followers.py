@@ -2,12 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import ceil
 
+from cometmq.replication.far_slave_rate import FAR_SIZE, FarSlaveRate
 from cometmq.replication.group.group_log import GroupLog
 from cometmq.replication.group.history import History, shared_end
 from cometmq.replication.group.messages import Append, AppendAnswer, Membership, Restart
 from cometmq.replication.group.timing import GroupTiming
+from cometmq.replication.pace import Pace, limited
 
+# After this time bytes that were being read are asked for again.
+_READ_SECONDS = 0.005
 # Term that no log has: the value before the first row of a shortened history.
 _NEVER = -1
 
@@ -25,6 +30,8 @@ class FollowerProgress:
         run: Largest run number (number of starts) in its answers; 0 without any.
         is_sure: Whether it has reported that it still has everything that it acknowledged.
         echoed_stamp: Largest stamp that it has returned; None if it has not answered.
+        pace: Limits when it may be sent more of the log; None for no limit.
+        send_at: Time (ms) from which on the pace allows the next part; None if it does not wait for that.
     """
 
     next: int
@@ -35,6 +42,8 @@ class FollowerProgress:
     run: int = 0
     is_sure: bool = False
     echoed_stamp: int | None = None
+    pace: Pace | None = None
+    send_at: int | None = None
 
 
 class Followers:
@@ -45,7 +54,9 @@ class Followers:
         term: Its term.
         log: Its log.
         timing: Periods and sizes.
-        cut: Returns the end of the last whole record between two offsets, or of the first record if it is longer.
+        rate: The limits for the bytes that each member is sent per second.
+        cut: Returns the end of the last whole record between two offsets, or of the first record if it is longer; the
+            first offset while the bytes there are being read from the disk.
     """
 
     def __init__(
@@ -54,12 +65,14 @@ class Followers:
         term: int,
         log: GroupLog,
         timing: GroupTiming,
+        rate: FarSlaveRate,
         cut: Callable[[int, int], int],
     ) -> None:
         self._own = own
         self._term = term
         self._log = log
         self._timing = timing
+        self._rate = rate
         self._cut = cut
         self._all: dict[str, FollowerProgress] = {}
 
@@ -144,12 +157,45 @@ class Followers:
         progress.stable = min(progress.stable, point)
         progress.is_probing = True
 
+    def set_paces(self, now: int) -> None:
+        """Limit the rates of the members, so that one that is far behind leaves most of the leader to producers.
+
+        Called with each beat.
+        """
+        self._rate.look(self._log.end, now / 1000)
+        for each in self.others:
+            progress = self[each]
+            gap = self._log.end - progress.next
+            rate = self._rate.rate(gap, is_awaited=self._is_awaited(each, now))
+            progress.pace = limited(progress.pace, rate)
+
+    def _is_awaited(self, member: str, now: int) -> bool:
+        """Return whether producers wait for a member, because the others that keep up are no majority."""
+        near = [each for each in self._voters if each != member and self._keeps_up(each, now)]
+        return member in self._voters and len(near) < self._membership.majority
+
+    def _keeps_up(self, member: str, now: int) -> bool:
+        return member == self._own or (
+            self.hears(member, now) and self._log.end - self[member].stable <= FAR_SIZE
+        )
+
+    def hears(self, member: str, now: int) -> bool:
+        """Return whether a member has answered a beat that was sent within the last `election_ms`."""
+        answered = self[member].echoed_stamp
+        return answered is not None and now < answered + self._timing.election_ms
+
+    def send_at(self) -> int | None:
+        """Return the time (ms) from which on a part may be sent that waits for its pace; None if none waits."""
+        times = (self[each].send_at for each in self.others)
+        return min((at for at in times if at is not None), default=None)
+
     def parts(self, member: str, now: int, *, is_beat: bool) -> Iterator[Append | Restart]:
         """Yield the messages for a member: parts of the log up to its window, and for a beat at least an empty part.
 
         If the leader's log no longer has the next byte, the only message is a `Restart`, and only for a beat.
         """
         progress = self[member]
+        progress.send_at = None
         if progress.next < self._log.begin:
             if is_beat:
                 yield self._restart(now)
@@ -157,8 +203,9 @@ class Followers:
         if not progress.is_probing:
             window_end = progress.matched + self._timing.window_size
             while progress.next < min(self._log.end, window_end):
-                limit = min(self._log.end, progress.next + self._timing.part_size)
-                begin, progress.next = progress.next, self._cut(progress.next, limit)
+                begin, progress.next = progress.next, self._end_of_next(progress, now)
+                if progress.next == begin:
+                    break
                 progress.sent_stamp = now
                 is_beat = False
                 yield self._append(progress, begin, progress.next, now)
@@ -166,6 +213,24 @@ class Followers:
             is_kept = not progress.is_probing and progress.matched >= self._log.begin
             place = progress.matched if is_kept else progress.next
             yield self._append(progress, place, place, now)
+
+    def _end_of_next(self, progress: FollowerProgress, now: int) -> int:
+        """Return where the next part for a member ends; where it begins if nothing can be sent before `send_at`."""
+        begin, pace = progress.next, progress.pace
+        size = min(self._log.end - begin, self._timing.part_size)
+        seconds = 0.0
+        if pace is not None:
+            size = min(size, pace.size_max)
+            seconds = pace.wait(size, now / 1000)
+        if not seconds:
+            end = self._cut(begin, begin + size)
+            if end > begin:
+                if pace is not None:
+                    pace.sent(end - begin, now / 1000)
+                return end
+            seconds = _READ_SECONDS
+        progress.send_at = now + ceil(seconds * 1000)
+        return begin
 
     def _append(self, progress: FollowerProgress, begin: int, end: int, now: int) -> Append:
         log = self._log

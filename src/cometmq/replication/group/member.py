@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import NamedTuple
 
+from cometmq.replication.far_slave_rate import FarSlaveRate
 from cometmq.replication.group.followers import Followers
 from cometmq.replication.group.group_log import GroupLog
 from cometmq.replication.group.messages import (
@@ -104,6 +105,8 @@ class RaftMember:
         log: Its log as it is stored.
         hard: Its state as it was stored, with a `run` that is larger than ever before.
         timing: Periods and sizes, which all members share.
+        is_flushed: Whether bytes of the log are stable only when they are flushed; if not, they are when they are written.
+        rate: The limits for the bytes that this member, as leader, sends to each other one per second.
         cut: Returns where a part of the log ends; see `Followers`.
         chance: Returns a random number from 0 to 1.
         now: Time in ms, by a clock that goes on while the machine or this process is suspended.
@@ -122,6 +125,8 @@ class RaftMember:
         hard: HardState,
         *,
         timing: GroupTiming,
+        is_flushed: bool,
+        rate: FarSlaveRate,
         cut: Callable[[int, int], int],
         chance: Callable[[], float],
         now: int,
@@ -132,12 +137,13 @@ class RaftMember:
         self.role = RaftRole.FOLLOWER
         self.leader = ""
         self._timing = timing
+        self._is_flushed = is_flushed
+        self._rate = rate
         self._cut = cut
         self._chance = chance
         self._ready = Ready(hard=hard)
         # It may have heard a leader before it was started, unless there has been none.
         self._heard_at = now if hard.term else None
-        self._is_leader_gone = False  # Its process has ended.
         self._led_since = 0
         self._elect_at = self._next_election(now) if hard.term else self._soon(now)
         self._beat_at = 0
@@ -187,8 +193,7 @@ class RaftMember:
 
     def hears(self, other: str, now: int) -> bool:
         """Return whether another member has answered a beat that this leader sent within the last `election_ms`."""
-        answered = self._followers[other].echoed_stamp
-        return answered is not None and now < answered + self._timing.election_ms
+        return self._followers.hears(other, now)
 
     def is_sure_of(self, other: str) -> bool:
         """Return whether another member has reported that it still has everything that it acknowledged."""
@@ -201,7 +206,9 @@ class RaftMember:
 
     def wake_at(self) -> int:
         """Return the time (ms) at which `tick` must be called next."""
-        return self._beat_at if self.role is RaftRole.LEADER else self._elect_at
+        if self.role is not RaftRole.LEADER:
+            return self._elect_at
+        return min(self._beat_at, self._followers.send_at() or self._beat_at)
 
     def ready(self) -> Ready:
         """Return the actions since the last call. The caller does them before it reports another event."""
@@ -217,6 +224,8 @@ class RaftMember:
                 self._follow(self.term, "", now)
             elif now >= self._beat_at:
                 self._beat(now)
+            else:
+                self._send_parts(now)
         elif now >= self._elect_at:
             self._ask(now)
 
@@ -225,7 +234,6 @@ class RaftMember:
         if self.role is RaftRole.FOLLOWER and self.leader:
             self.leader = ""
             self._heard_at = None
-            self._is_leader_gone = True
             self._elect_at = self._soon(now)
 
     def step(self, message: Message, now: int) -> None:
@@ -339,7 +347,9 @@ class RaftMember:
         self._count(now)
 
     def _vote(self, request: VoteRequest, now: int) -> None:
-        if not request.is_forced and self._hears_leader(now):
+        # Once a later term has had a leader, that of this one holds no lease any more.
+        is_bound = request.last_term <= self.term and self._hears_leader(now)
+        if is_bound and not request.is_forced:
             self._send(request.sender, self._refusal(request))
             return
         if request.term > self.term and not request.is_pre:
@@ -385,8 +395,8 @@ class RaftMember:
         if not answer.is_granted:
             if answer.term > self.term:
                 self._follow(answer.term, "", now)
-            elif answer.is_pre and self.role is RaftRole.ASKING and self._is_leader_gone:
-                # The voter may not know that yet.
+            elif answer.is_pre and self.role is RaftRole.ASKING:
+                # The voter may only have heard the leader a little later.
                 again = self._soon(now) + self._timing.beat_ms
                 self._elect_at = min(self._elect_at, again)
             return
@@ -424,7 +434,7 @@ class RaftMember:
         self._beat(now)
 
     def _new_followers(self) -> Followers:
-        return Followers(self.own, self.term, self.log, self._timing, self._cut)
+        return Followers(self.own, self.term, self.log, self._timing, self._rate, self._cut)
 
     def _write_record(self, membership: Membership) -> None:
         self.log.memberships.add(self.log.end, membership)
@@ -433,6 +443,7 @@ class RaftMember:
 
     def _beat(self, now: int) -> None:
         self._beat_at = now + self._timing.beat_ms
+        self._followers.set_paces(now)
         for each in self._followers.others:
             self._send_to(each, now, is_beat=True)
 
@@ -501,7 +512,6 @@ class RaftMember:
         )
         self._follow(part.term, part.sender, now)
         self._heard_at = now
-        self._is_leader_gone = False
         self._elect_at = self._next_election(now)
         self._last_stamp = max(self._last_stamp, part.stamp)
         if isinstance(part, Restart):
@@ -525,6 +535,8 @@ class RaftMember:
                 self._matched = min(self._matched, start)
             self._ready.writes.append(Write(start, start - part.begin, part))
             self._ready.has_new_rows |= log.extend(part)
+            if not self._is_flushed:  # The answer is sent after the write.
+                log.stable = log.end
         self._matched = max(self._matched, part.end)
         log.commit = max(log.commit, min(part.commit, self._matched))
         has_committed = part.commit > 0 and log.terms.before(log.commit) == part.term

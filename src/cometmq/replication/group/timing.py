@@ -20,7 +20,7 @@ class GroupTiming:
 
     beat_ms: int = 200
     election_ms: int = 1_500
-    election_spread_ms: int = 1_000
+    election_spread_ms: int = 500
     lease_ms: int = 1_000
     part_size: int = 1 << 20
     window_size: int = 8 << 20

@@ -147,15 +147,12 @@ def decode_message(frame: GroupFrame, sender: str) -> Message:
     given = frame.header.member("message")
     if given.text("sender") != sender:
         raise CodecError(f"a message of {given.text('sender')} came from {sender}")
-    values = [read(given, name) for name, read in _FIELDS[kind]]
-    if kind is not Append:
-        return kind(sender, *values)
-    message = Append(sender, *values, content=frame.content)
-    _check_part(message)
-    if message.end - message.begin != len(frame.content):
-        raise CodecError(
-            f"a part of {message.end - message.begin} bytes has {len(frame.content)}"
-        )
+    values = [sender, *(read(given, name) for name, read in _FIELDS[kind])]
+    if kind is Append:
+        values.append(frame.content)
+    message = kind(*values)
+    if isinstance(message, Append):
+        _check_part(message, len(frame.content))
     return message
 
 
@@ -166,12 +163,14 @@ def _offset(fields: JsonObject, key: str) -> int:
     return value
 
 
-def _check_part(part: Append) -> None:
+def _check_part(part: Append, size: int) -> None:
     begin, end = part.begin, part.end
     for rows in (part.terms, part.memberships):
         is_right = not rows or (rows[0].start == begin and rows[-1].start < end)
         if begin > end or not is_right or (begin < end and not part.terms):
             raise CodecError(f"the part from {begin} to {end} has terms of other offsets")
+    if end - begin != size:
+        raise CodecError(f"a part of {end - begin} bytes has {size}")
 
 
 def _terms(of: JsonObject, key: str) -> tuple[Row[int], ...]:

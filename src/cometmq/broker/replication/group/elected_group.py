@@ -13,7 +13,6 @@ from cometmq.broker.replication.allowed_addresses import (
     plain_ips_of,
 )
 from cometmq.broker.replication.group.greeting import KnownPlaces, OwnGreeting
-from cometmq.broker.replication.group.log_bytes import GroupLogBytes
 from cometmq.broker.replication.group.member_files import STATE_NAME, MemberFiles, is_members
 from cometmq.broker.replication.group.orders import GroupOrders
 from cometmq.broker.replication.group.peer_link import PeerLink, PeerTransport
@@ -23,7 +22,7 @@ from cometmq.broker.replication.group.running_member import (
     RunningMember,
     open_member,
 )
-from cometmq.broker.replication.terms import link_terms
+from cometmq.broker.replication.terms import link_terms, slave_rates
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.settings.group_keys import PeerAddress
 from cometmq.broker.settings.store_keys import FlushDiskType
@@ -33,6 +32,7 @@ from cometmq.model.address import join_address, split_address
 from cometmq.model.errors import NetError, SettingsError
 from cometmq.net.host_names import HostNames
 from cometmq.net.tasks import Tasks
+from cometmq.replication.far_slave_rate import FarSlaveRate
 from cometmq.replication.group.member import RaftRole
 from cometmq.replication.group.messages import MemberPlace, Message
 from cometmq.replication.group.wire import Content
@@ -212,9 +212,15 @@ class ElectedGroup:
         opened = open_member(
             self._store, files, place, is_flushed=is_flushed, now_ms=self._clock.now_ms()
         )
+        rate = FarSlaveRate(slave_rates(settings))
+
+        def apply() -> None:
+            rate.rates = slave_rates(settings)
+
+        parts.in_force.on_change.append(apply)
         return RunningMember(
-            self._store, files, place, opened, world=parts.world, clock=parts.clock,
-            log_bytes=GroupLogBytes(self._store, self._clock), on_written=on_written,
+            self._store, files, place, opened, world=parts.world, clock=parts.clock, rate=rate,
+            on_written=on_written,
         )  # fmt: skip
 
     def _bind(self, host: str, place: PeerAddress) -> None:

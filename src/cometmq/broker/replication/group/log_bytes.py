@@ -3,17 +3,19 @@
 import orjson
 
 from cometmq.codec.record import BLANK_TAIL_SIZE, Record, blank_tail, encode_record
-from cometmq.kernel import MAGIC_BLANK, WalkEnd
+from cometmq.kernel import MAGIC_BLANK, record_places
 from cometmq.model.clock import Clock
 from cometmq.model.errors import RecordIllegal, StoreError
 from cometmq.model.flags import TRANSACTION_ROLLBACK
 from cometmq.replication.group.messages import Membership
+from cometmq.store.disk import Buffer
 from cometmq.store.message_store import MessageStore
-from cometmq.store.whole_records import check_of
 
 # Topic of the records that a leader writes at the beginning of its term and to change members. They are in no queue.
 GROUP_TOPIC = "rmq_sys_broker_group"
 _MARK_SIZE = 8  # Size and magic number of a record.
+# Bytes that the system reads at once for a member that is far behind: no less than a member's window.
+READ_AHEAD_SIZE = 4 << 20
 
 
 class GroupLogBytes:
@@ -21,28 +23,37 @@ class GroupLogBytes:
 
     def __init__(self, store: MessageStore, clock: Clock) -> None:
         self._store = store
+        self._side = store.replica_side
         self._clock = clock
-        self._check = check_of(store.settings)
-        self._file_size = store.replica_side.file_size
+        self._file_size = self._side.file_size
+        self._read_ahead = -1  # Offset of the last bytes that the system was to read.
+        self._chunks: dict[
+            int, Buffer
+        ] = {}  # Bytes of the parts that were cut, until `read`, by offset.
 
     def cut(self, begin: int, limit: int) -> int:
-        """Return the end of the last whole record from `begin` up to `limit`, or of the first record if it is longer.
+        """Return the end of the last whole record of a file from `begin` up to `limit`, or of the first record if it is longer.
 
-        The blank end of a file is only sent together with the record after it, as a log does not end with a blank end.
+        The blank end of a file is only sent together with the record after it, as a log does not end with a blank end. If
+        the bytes are not in memory, the system starts to read them, and this returns `begin`; the next call for it waits.
         """
         if limit == self._store.positions.committed:
             return limit
-        offset = end = begin
-        while offset < limit:
-            chunk = self._read(offset, limit - offset)
-            walked, _, _, why = self._check(chunk, offset)
-            offset += walked
-            end = offset if walked else end
-            if why is WalkEnd.BLANK:
-                offset = self._file_end(offset)
-            elif why is not WalkEnd.WHOLE:
-                break
-        return end if end > begin else self._first_end(begin)
+        chunk = self._side.read_nowait(begin, limit - begin)
+        if chunk is None:
+            if begin != self._read_ahead:
+                self._read_ahead = begin
+                self._side.will_need(begin, READ_AHEAD_SIZE)
+                return begin
+            chunk = self._read(begin, limit - begin)
+        places, size = record_places(chunk, 0, len(chunk))
+        last = memoryview(places).cast("q")[-1] if places else 0
+        if int.from_bytes(chunk[last + 4 : last + _MARK_SIZE]) == MAGIC_BLANK:
+            size = last
+        if not size:
+            return self._first_end(begin)
+        self._chunks[begin] = memoryview(chunk)[:size]
+        return begin + size
 
     def _first_end(self, begin: int) -> int:
         """Return the end of the record that starts at an offset or, if a file's blank end starts there, of the next file's first one."""
@@ -55,8 +66,11 @@ class GroupLogBytes:
     def _file_end(self, offset: int) -> int:
         return (offset // self._file_size + 1) * self._file_size
 
-    def read(self, begin: int, end: int) -> bytes:
-        """Return the bytes of a part; raise StoreError if the log lacks some, OSError if the disk failed."""
+    def read(self, begin: int, end: int) -> Buffer:
+        """Return the bytes of a part, maybe as a view of the log; raise StoreError if it lacks some, OSError if the disk failed."""
+        chunk = self._chunks.pop(begin, None)
+        if chunk is not None and len(chunk) == end - begin:
+            return chunk
         pieces = []
         while begin < end:
             piece = self._read(begin, end - begin)
@@ -64,11 +78,11 @@ class GroupLogBytes:
             begin += len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _read(self, offset: int, size: int) -> bytes:
-        piece = self._store.read_log(offset, size)
+    def _read(self, offset: int, size: int) -> Buffer:
+        piece = self._side.read_nowait(offset, size) or self._store.read_log(offset, size)
         if not piece:
             raise StoreError(f"the log has no bytes at physical offset {offset}")
-        return bytes(piece)
+        return piece
 
     def append(self, offset: int, content: memoryview) -> int:
         """Append records or a part of a blank end at an offset; return the offset after the last appended byte.

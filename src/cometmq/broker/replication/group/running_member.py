@@ -17,6 +17,7 @@ from cometmq.broker.replication.group.member_files import MemberFiles, MemberSta
 from cometmq.model.clock import Clock
 from cometmq.model.errors import RecordIllegal, SettingsError, StoreBusy, StoreError
 from cometmq.net.loop import loop_chance
+from cometmq.replication.far_slave_rate import FarSlaveRate
 from cometmq.replication.group.group_log import GroupLog
 from cometmq.replication.group.history import Row
 from cometmq.replication.group.member import (
@@ -166,16 +167,17 @@ class RunningMember:
         *,
         world: World,
         clock: Clock,
-        log_bytes: GroupLogBytes,
+        rate: FarSlaveRate,
         on_written: Callable[[], None],
     ) -> None:
         """`opened` is the result of `open_member`; `on_written` is called after the log was written, to flush it."""
         log, self._state = opened
         self.now = clock.boot_ms
         self.place = place
+        self._bytes = GroupLogBytes(store, clock)
         self.member = RaftMember(
-            place.own, log, self._state.hard, timing=TIMING, cut=log_bytes.cut,
-            chance=loop_chance().random, now=self.now(),
+            place.own, log, self._state.hard, timing=TIMING, is_flushed=store.positions.needs_flush,
+            rate=rate, cut=self._bytes.cut, chance=loop_chance().random, now=self.now(),
         )  # fmt: skip
         self.elections = self.serving_since = 0
         self.is_over = self.is_serving = self.accepts_puts = False
@@ -186,7 +188,6 @@ class RunningMember:
         self._positions = store.positions
         self._files = files
         self._world = world
-        self._bytes = log_bytes
         self._on_written = on_written
         self._senders: Mapping[str, Callable[[list[Content]], None]] = {}
         self._events: deque[Event] = deque()
@@ -482,6 +483,7 @@ class RunningMember:
                 yield from self._retry_after(error, "the leader's records cannot be stored")
                 continue
             content, offset = content[end - offset :], end
+            self._seen = self._positions.committed, self._positions.local
             self._store.dispatch_pending()
             self._on_written()
 
@@ -498,12 +500,14 @@ class RunningMember:
             self._change_end = self.member.log.end
 
     def _send(self, to: str, message: Message) -> None:
-        content = b""
+        content: Content = b""
         if isinstance(message, Append) and message.end > message.begin:
             try:
                 content = self._bytes.read(message.begin, message.end)
             except StoreError:
                 return  # These files have just been deleted; the next part takes that into account.
+            if message.end > self.member.log.commit:
+                content = bytes(content)  # A truncation may change them before they are sent.
         send = self._senders.get(to)
         if send is not None:  # The address of the other member may still be unknown.
             send(encode_message(message, content))
