@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 TOPIC = "orders"
 LATER = "later"  # Topic of messages that were delayed, or sent in a transaction.
+_KIND_SHARE = 0.45  # Of the runs in which there is a kind of client; each costs processor time.
 # After which consumers in order, and checks of transactions, are through with everything.
 _FINISHED_SECONDS = 120.0
 _ORDERLY = PushConsumerSettings(
@@ -62,15 +63,15 @@ class Traffic:
         sends = [
             each(producer, Random(chance.random()))
             for each in (self._transact, self._delay)
-            if chance.random() < 0.6
+            if chance.random() < _KIND_SHARE
         ]
         if sends:
             self._start(self._consume_later())
-        if chance.random() < 0.6:
+        if chance.random() < _KIND_SHARE:
             self._ordered.append("workers")
             for number in range(2):
                 self._start(self._consume_in_order(f"worker{number}", Random(chance.random())))
-        if chance.random() < 0.6:
+        if chance.random() < _KIND_SHARE:
             self._ordered.append("poppers")
             self._start(self._pop_in_order())
         return sends
