@@ -1,8 +1,11 @@
-"""The load: `loadgen` (Go, the remoting protocol with little work of its own) and the official Java client."""
+"""The load: `loadgen` and `grpcload` (Go, either protocol with little work of their own) and the official Java client."""
 
 import json
 import shutil
 import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,26 +15,41 @@ from tests.support.programs import run_program
 
 HERE = Path(__file__).resolve().parent
 Report = dict[str, Any]
-QUEUES = 4
 # A Java broker that stumbles refuses what waited 200 ms; the results tell, but a run goes on.
 REFUSED_SHARE_MAX = 0.01
 
 
-@cache
 def loadgen() -> Path:
-    """The load generator, built where its sources are newer.
+    """The load generator of the remoting protocol, built where its sources are newer."""
+    return _built("loadgen")
 
-    Raises:
-        RuntimeError: there is no Go here.
-    """
+
+def grpcload() -> Path:
+    """That of gRPC."""
+    return _built("grpcload")
+
+
+@cache
+def _built(name: str) -> Path:
     if shutil.which("go") is None:
         raise RuntimeError("no go here: the bench needs Go 1.21 or later (Debian: golang-go)")
-    target = CACHE / "bench" / "loadgen"
+    target = CACHE / "bench" / name
     target.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(
-        ["go", "build", "-o", target, "."], cwd=HERE / "loadgen", check=True, timeout=300
-    )
+    subprocess.run(["go", "build", "-o", target, "."], cwd=HERE / name, check=True, timeout=300)
     return target
+
+
+@contextmanager
+def holding(command: Sequence[str | Path]) -> Iterator[None]:
+    """A load generator holds its connections, which it has opened when it says `ready`; it ends in the end."""
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as held:
+        assert held.stdout is not None
+        assert held.stdout.readline() == "ready\n", f"{command} has not all connections"
+        time.sleep(1)
+        yield
+        held.communicate(timeout=60)
 
 
 @cache
@@ -55,12 +73,27 @@ def run_loadgen(
     Raises:
         RuntimeError: it failed, or more was refused than may be.
     """
+    return _report(loadgen(), mode, address, refused_share_max, flags)
+
+
+def run_grpcload(mode: str, address: str, **flags: object) -> Report:
+    """One run of grpcload; what it reports. Raises RuntimeError as `run_loadgen`."""
+    return _report(grpcload(), mode, address, REFUSED_SHARE_MAX, flags)
+
+
+def _report(
+    program: Path,
+    mode: str,
+    address: str,
+    refused_share_max: float,
+    flags: Mapping[str, object],
+) -> Report:
     options = [f"-{name}={value}" for name, value in flags.items()]
-    command = (loadgen(), mode, address, "-queues", QUEUES, *options)
+    command = (program, mode, address, *options)
     done = run_program(*command, seconds=600)
     report: Report = json.loads(done.stdout)
     if report["refused"] > refused_share_max * report["messages"]:
-        raise RuntimeError(f"loadgen {mode} {options}: {report}: {done.stderr[-1000:]}")
+        raise RuntimeError(f"{program.name} {mode} {options}: {report}: {done.stderr[-1000:]}")
     return report
 
 

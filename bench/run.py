@@ -1,6 +1,6 @@
 """Measures Java, CometMQ and the floor in turn, three rounds in one session, and writes the tables.
 
-Usage: python -m bench.run [--section broker|alone|columns|crowd|store|recovery|ha|failover|spark|spark-store|clients|cores|timed|operate|secure|face|unseen] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
+Usage: python -m bench.run [--section broker|alone|columns|crowd|store|recovery|ha|failover|spark|spark-store|clients|cores|timed|operate|secure|face|unseen|grpc] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
                            [--results FOLDER] [--dry]
 
 Machines are noisy, so only ratios within one round mean something; the table shows their medians. Run
@@ -24,6 +24,7 @@ from bench.clients import client_rounds
 from bench.cores_work import do_cores
 from bench.crowd_work import do_crowd
 from bench.failover_work import do_failover
+from bench.grpc_work import do_grpc
 from bench.ha_work import COPIED_BYTES, do_ha
 from bench.instructions import count_columns, require_callgrind
 from bench.operate_work import do_operate
@@ -150,7 +151,7 @@ def do_section(
     """One system's rows of one round."""
     simple = {
         "crowd": do_crowd, "operate": do_operate, "secure": do_secure, "cores": do_cores,
-        "unseen": do_unseen,
+        "unseen": do_unseen, "grpc": do_grpc,
     }  # fmt: skip
     if (do := simple.get(section)) is not None:
         return do(name, folder, seconds=given.seconds)

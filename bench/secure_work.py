@@ -4,7 +4,6 @@ Both systems have users and policies of Auth 2.0, of the same user, and both tak
 certificate. A broker that asks for nothing stands beside each, and is loaded in turns with it.
 """
 
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from bench.guarded import ENTRIES, LOADER, guarded
-from bench.load import loadgen, run_loadgen
+from bench.load import holding, loadgen, run_loadgen
 from bench.measure import anonymous_bytes
 from bench.systems import COMETMQ, FLOOR, SETTINGS, Running, running
 from bench.work import Measured, Round, warm_up
@@ -144,18 +143,9 @@ def idle(system: Running, count: int, **flags: Any) -> Measured:
     """Anonymous memory with so many connections that have asked one thing and now wait, and what they added."""
     before = anonymous_bytes(system.group)
     options = [f"-{name}={value}" for name, value in flags.items()]
-    address = system.broker.address
-    with subprocess.Popen(
-        [loadgen(), "idle", address, f"-conns={count}", "-topic=FirstSend", *options],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as waiting:
-        assert waiting.stdout is not None
-        assert waiting.stdout.readline() == "ready\n", f"{system.name}: no {count} connections"
-        time.sleep(1)
+    command = (loadgen(), "idle", system.broker.address, f"-conns={count}", "-topic=FirstSend")
+    with holding((*command, *options)):
         held = anonymous_bytes(system.group)
-        waiting.communicate(timeout=60)
     print(f"  {system.name:8} {count} idle, {(held - before) / 1e6:.0f} MB more", flush=True)
     return {"bytes": held, "growth_bytes": held - before}
 

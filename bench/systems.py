@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bench.load import loadgen
@@ -95,7 +96,10 @@ def broker_program(
     """A broker of one make with these settings, not started yet; in a process group of its own, whose processor time counts."""
     settings = {**SETTINGS, "mappedFileSizeCommitLog": LOG_FILE_SIZE, **special}
     if system == JAVA:
-        program = reference.broker(folder, names, heap=JAVA_HEAP, settings=settings, options=())
+        make = reference.broker
+        if port := settings.pop("grpcServerPort", None):  # Java's broker has a proxy for it.
+            make = partial(reference.proxy, grpc_port=int(str(port)))
+        program = make(folder, names, heap=JAVA_HEAP, settings=settings, options=())
     else:
         program = processes.broker(folder, names, settings=settings)
         # What is installed has its bytecode, whatever a developer's shell says about writing it.

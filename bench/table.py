@@ -293,6 +293,17 @@ UNSEEN_LINES = [
 ]  # fmt: skip
 
 
+GRPC_LINES = [
+    Line("SendMessage of 1 KiB, 1 connection, 64 in flight: throughput", "grpc send", "per_second", 1.5),
+    Line("the same: processor time a message", "grpc send", "processor_us", 0.4, at_least=False, unit=" us"),
+    Line("one at a time: p50", "grpc alone", "p50_us", 0.7, at_least=False, unit=" us"),
+    Line("the same: p99", "grpc alone", "p99_us", 0.7, at_least=False, unit=" us"),
+    Line("ReceiveMessage of 32 and one AckMessage of them, 4 connections: throughput", "grpc receive", "per_second", 1.5),
+    Line("the same: processor time a message", "grpc receive", "processor_us", None, at_least=False, unit=" us"),
+    Line("anonymous memory with 1,000 clients that wait in ReceiveMessage", "grpc waiting", "bytes", 150.0, against=None, at_least=False, unit=" MB", scale=1e-6),
+]  # fmt: skip
+
+
 TIMED_LINES = [
     Line("1 million timed messages waiting: anonymous memory", "timed", "waiting_bytes", 150.0, against=None, at_least=False, unit=" MB", scale=1e-6),
     Line("stored in its topic after its time: p99", "timed", "p99_ms", 1_000.0, against=None, at_least=False, unit=" ms"),
@@ -355,6 +366,7 @@ SECTIONS = {
         Section("cores", CORES_LINES, (JAVA, COMETMQ)),
         Section("timed", TIMED_LINES, (COMETMQ,)),
         Section("unseen", UNSEEN_LINES, (JAVA, COMETMQ)),
+        Section("grpc", GRPC_LINES, (JAVA, COMETMQ)),
         Section("operate", OPERATE_LINES, (JAVA, COMETMQ)),
         Section("secure", SECURE_LINES, (JAVA, COMETMQ)),
         Section("face", FACE_LINES, (BEFORE, COMETMQ)),
