@@ -29,6 +29,7 @@ BY_HAND = {
     "model/message.py:_legal": "legal topics, RETRY_TOPIC_LENGTH_MAX",
     "nameserver/handlers/registration.py:_by_broker": "_KNOWN_BYTES_MAX, by topic_size",
     "nameserver/rivals.py:_claims": "names of NAMES_SIZE_MAX characters together",
+    "proxy/cluster/known_settings.py:_known": "a name of 255 characters, and settings that a broker has accepted",
     "store/queue_files.py:_open": "paths of the store",
     "store/read_side.py:known": "a queue of the store and an offset",
     "store/queue_files.py:kept": "parts of files of the store",

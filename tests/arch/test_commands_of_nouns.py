@@ -12,7 +12,17 @@ from tests.support.command_line import commands
 from tests.support.public_names import public
 
 # Programs, files of this machine, and jobs of Spark.
-OTHERS = {"up", "nameserver", "broker", "config", "profile", "dashboard", "pipeline", "store"}
+OTHERS = {
+    "up",
+    "nameserver",
+    "broker",
+    "proxy",
+    "config",
+    "profile",
+    "dashboard",
+    "pipeline",
+    "store",
+}
 
 
 class Faces(NamedTuple):

@@ -25,7 +25,7 @@ OPTIONS = {"--topic", "--group", "--broker", "--cluster", "--user"}
 # `send` gives a message what the others search for; the lead goes to a member, offsets go to a time.
 GIVEN = {("send", "--tag"), ("send", "--key"), ("cluster transfer", "--to")}
 # Where the option has another meaning: programs and files of this machine.
-OF_FILES = {"up", "nameserver", "broker", "config", "dashboard", "pipeline", "store"}
+OF_FILES = {"up", "nameserver", "broker", "proxy", "config", "dashboard", "pipeline", "store"}
 
 
 def options_of(name: str) -> set[str]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from cometmq.client.api.asking import BrokerRequests, read_fields, unless
 from cometmq.codec.bodies.batch_ack import BatchAck, encode_batch_ack
 from cometmq.codec.fields import encode_fields
+from cometmq.codec.headers.offset import QueueRequest
 from cometmq.codec.headers.pop import (
     AckRequest,
     ChangeInvisibleTimeRequest,
@@ -18,13 +19,14 @@ from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.headers.send import SendBackRequest
 from cometmq.codec.record import Record, decode_records
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.codes import Language, RequestCode, ResponseCode
 
 _MARGIN_MS = 10_000  # Timeout of an answer beyond the wait at the broker.
 _SEND_BACK_TIMEOUT_MS = (
     5000  # As in consumerSendMessageBack of DefaultMQPushConsumerImpl, RocketMQ 5.3.3.
 )
-_NOTHING = (
+# Refusals of a pop that mean that there are no messages now.
+NO_MESSAGES = (
     ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL, ResponseCode.PULL_NOT_FOUND,
 )  # fmt: skip
 
@@ -44,13 +46,21 @@ class ConsumeApi(BrokerRequests):
 
         Returns None if the broker has none after up to the header's `poll_time` (ms), or holds too many pops to wait.
         """
-        timeout_ms = _waiting(header.poll_time)
-        asked = self._ask(address, RequestCode.POP_MESSAGE, header, timeout_ms=timeout_ms)
-        answer = await unless(_NOTHING, asked)
+        answer = await unless(NO_MESSAGES, self.ask_pop(address, header))
         if answer is None:
             return None
         fields = read_fields(PopResponse, answer, f"the answer to a pop of {header.topic}")
         return PoppedRecords(fields, decode_records(answer.body, most=header.max_msg_nums))
+
+    async def ask_pop(self, address: str, header: PopRequest) -> Command:
+        """Pop the next messages for a group and return the whole answer; BrokerRefused with a code of NO_MESSAGES if there are none."""
+        timeout_ms = _waiting(header.poll_time)
+        return await self._ask(address, RequestCode.POP_MESSAGE, header, timeout_ms=timeout_ms)
+
+    async def keeps_handles(self, address: str, topic: str) -> bool:
+        """Return whether a broker, which has the topic, knows `keeps_handle` of ChangeInvisibleTimeRequest: a CometMQ broker."""
+        answer = await self._ask(address, RequestCode.GET_MAX_OFFSET, QueueRequest(topic, 0))
+        return is_of_cometmq(answer)
 
     async def notified(self, address: str, header: NotificationRequest) -> bool:
         """Return whether a broker reports that there may be messages to pop, after up to the header's `poll_time` (ms)."""
@@ -84,6 +94,11 @@ class ConsumeApi(BrokerRequests):
             header,
             timeout_ms=_SEND_BACK_TIMEOUT_MS,
         )
+
+
+def is_of_cometmq(answer: Command) -> bool:
+    """Return whether an answer comes from a CometMQ broker, by its language; those of RocketMQ say JAVA."""
+    return answer.language == Language.PYTHON
 
 
 def pull_command(header: PullRequest) -> Command:

@@ -104,14 +104,16 @@ class OffsetApi:
 
     # --- committed offsets
 
-    async def committed(self, group: str, queue: MessageQueue) -> int | None:
+    async def committed(
+        self, group: str, queue: MessageQueue, *, may_be_zero: bool = True
+    ) -> int | None:
         """Return the committed offset of a group; None if there is none.
 
-        If there is none, a broker returns 0 for a queue whose first message is still in memory, so that a new group
+        With `may_be_zero`, if there is none, a broker returns 0 for a queue whose first message is still in memory, so that a new group
         starts at the beginning (ConsumerManageProcessor of RocketMQ 5.3.3). CometMQ's broker also does for a queue that
         is younger than the group.
         """
-        asked = self._ask(queue, _committed(group, queue))
+        asked = self._ask(queue, _committed(group, queue, may_be_zero=may_be_zero))
         return await unless((ResponseCode.QUERY_NOT_FOUND,), asked)
 
     async def committed_offsets(
@@ -221,8 +223,9 @@ def _by_time(queue: MessageQueue, timestamp_ms: int, *, upper: bool) -> Command:
     return Command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields=encode_fields(header))
 
 
-def _committed(group: str, queue: MessageQueue) -> Command:
-    header = QueryConsumerOffset(group, queue.topic, queue.queue_id)
+def _committed(group: str, queue: MessageQueue, *, may_be_zero: bool = True) -> Command:
+    zero = None if may_be_zero else False
+    header = QueryConsumerOffset(group, queue.topic, queue.queue_id, zero)
     return Command(RequestCode.QUERY_CONSUMER_OFFSET, fields=encode_fields(header))
 
 

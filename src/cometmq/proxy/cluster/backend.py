@@ -11,20 +11,20 @@ from cometmq.broker.pop.popping import PopResult
 from cometmq.broker.pull.pulls import PullAnswer
 from cometmq.client.api.asking import read_fields, side_by_side
 from cometmq.client.api.broker import BrokerApi
-from cometmq.client.api.consuming import ConsumeApi, pull_command
+from cometmq.client.api.consuming import (
+    NO_MESSAGES,
+    ConsumeApi,
+    is_of_cometmq,
+    pull_command,
+)
 from cometmq.client.api.messages import MessageApi
 from cometmq.client.api.offsets import OffsetApi
+from cometmq.client.api.transactions import HalfMessage, TransactionApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.connection.routes import KnownTopic
 from cometmq.client.consumer.pop.pops import batch_acks, popped_receipt
 from cometmq.codec.bodies.heartbeat import Heartbeat
-from cometmq.codec.fields import encode_fields
-from cometmq.codec.headers.offset import (
-    OffsetResponse,
-    QueryConsumerOffset,
-    QueueRequest,
-    UpdateConsumerOffset,
-)
+from cometmq.codec.headers.offset import QueryConsumerOffset, UpdateConsumerOffset
 from cometmq.codec.headers.pop import AckRequest, PopRequest, PopResponse
 from cometmq.codec.headers.pull import PullRequest, PullResponse
 from cometmq.codec.headers.send import RecallRequest, SendBackRequest
@@ -33,12 +33,13 @@ from cometmq.codec.recall_handle import decode_recall_handle
 from cometmq.codec.receipt import Receipt, decode_starts, real_topic
 from cometmq.codec.record import decode_records
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import Language, RequestCode, ResponseCode
+from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import (
     BrokerRefused,
     CodecError,
     CometError,
     NetError,
+    RequestError,
     TopicNotFound,
 )
 from cometmq.model.group import GroupConfig
@@ -65,15 +66,11 @@ from cometmq.steps.steps import Steps
 _MARGIN_MS = 3_000
 # How long a handle is kept when it is asked whether its message is still hidden, before it is acknowledged or changed, ms.
 _KEPT_MS = 10_000
-_NO_MESSAGES = (
-    ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL, ResponseCode.PULL_NOT_FOUND,
-)  # fmt: skip
 _UNKNOWN_GROUP = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 _PULL_CODES = (
     ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
     ResponseCode.PULL_OFFSET_MOVED,
 )  # fmt: skip
-_ROUTED_MAX = 20_000
 
 
 class ClusterBackend:
@@ -94,7 +91,7 @@ class ClusterBackend:
         self._hidden = HiddenOfBrokers(self._consume, self._keeper, tasks)
         self._attributes = KnownSettings(self._find_attributes, instance.clock)
         self._groups = KnownSettings(self._find_group, instance.clock)
-        # The topics as they were last asked for, with the route and attributes from which they are made.
+        # The topics as they were last asked for, with the route, which the client keeps as well, and attributes.
         self._routed: dict[str, tuple[KnownTopic, object, RoutedTopic]] = {}
         # Whether the broker at an address keeps handles, by the language of its last answer to a pop.
         self._keeps_handles: dict[str, bool] = {}
@@ -121,10 +118,7 @@ class ClusterBackend:
                 (each for each in route.queues if each.broker_name in masters), key=_name_of
             )
             routed = known, attributes, routed_topic(name, queues, attributes)
-            self._routed.pop(name, None)
             self._routed[name] = routed
-            if len(self._routed) > _ROUTED_MAX:
-                del self._routed[next(iter(self._routed))]
         return routed[2]
 
     async def _find_topic(self, name: str) -> tuple[KnownTopic, Mapping[str, str]]:
@@ -204,15 +198,9 @@ class ClusterBackend:
         address = await self._address_of(broker_name, topic)
         known = self._keeps_handles.get(address)
         if known is None:
-            # Any harmless request: the answer tells who sends it.
-            fields = encode_fields(QueueRequest(topic, 0))
-            command = Command(RequestCode.GET_MAX_OFFSET, fields=fields)
-            known = self._note(address, await self._instance.ask(address, command))
+            known = await self._consume.keeps_handles(address, topic)
+            self._keeps_handles[address] = known
         return address, known
-
-    def _note(self, address: str, answer: Command) -> bool:
-        keeps = self._keeps_handles[address] = answer.language == Language.PYTHON
-        return keeps
 
     def register(
         self, heartbeat: Heartbeat, client: GrpcClient, asker: Asker
@@ -251,15 +239,13 @@ class ClusterBackend:
 
     async def _pop(self, broker_name: str, request: PopRequest) -> PopResult:
         address = self._instance.address(broker_name)
-        command = Command(RequestCode.POP_MESSAGE, fields=encode_fields(request))
-        timeout_ms = request.poll_time + _MARGIN_MS
         try:
-            answer = await self._instance.ask(address, command, timeout_ms=timeout_ms)
+            answer = await self._consume.ask_pop(address, request)
         except BrokerRefused as refused:
-            if refused.code not in _NO_MESSAGES:
+            if refused.code not in NO_MESSAGES:
                 raise
             return PopResult(refused.code, refused.remark, 0, 0, 0, 0, [], [], None, [])
-        self._note(address, answer)
+        self._keeps_handles[address] = is_of_cometmq(answer)
         return _pop_result(answer, broker_name, request)
 
     def held(
@@ -368,7 +354,11 @@ class ClusterBackend:
             raise expired("receipt handle is invalid: it has no offset in the log")
         newest = await self._valid(topic, group, receipt)
         address = self._instance.address(newest.broker_name)
-        back = SendBackRequest(physical_offset, group, -1, max_reconsume_times=0)
+        # RocketMQ's broker needs the topic.
+        name = real_topic(topic, group, newest.kind)
+        back = SendBackRequest(
+            physical_offset, group, -1, origin_topic=name, max_reconsume_times=0
+        )
         await self._consume.send_back(address, back)
         await self._ack(newest.broker_name, [newest], topic, group)
         self._hidden.forget(receipt, topic, group)
@@ -379,11 +369,14 @@ class ClusterBackend:
         self, broker_name: str, wanted: EndTransaction, asker: Asker
     ) -> Steps[object]:
         """Commit or roll back a half message."""
-        command = Command(RequestCode.END_TRANSACTION, fields=encode_fields(wanted))
-        return self._waits.steps(self._ask(broker_name, command))
-
-    async def _ask(self, broker_name: str, command: Command) -> Command:
-        return await self._instance.ask(self._instance.address(broker_name), command)
+        half = HalfMessage(
+            wanted.msg_id, wanted.topic or "", broker_name, wanted.tran_state_table_offset,
+            wanted.commit_log_offset,
+        )  # fmt: skip
+        api = TransactionApi(self._instance, wanted.producer_group)
+        address, state = self._instance.address(broker_name), wanted.commit_or_rollback
+        is_late = bool(wanted.from_transaction_check)
+        return self._waits.steps(api.end(address, half, state, is_late=is_late))
 
     def recall(self, wanted: RecallRequest, client: GrpcClient) -> Steps[str]:
         """Cancel a timed message at the broker that its handle names."""
@@ -430,9 +423,15 @@ class ClusterBackend:
 
     def committed(self, broker_name: str, wanted: QueryConsumerOffset) -> Steps[int]:
         """Return the committed offset of a group in a queue."""
-        command = Command(RequestCode.QUERY_CONSUMER_OFFSET, fields=encode_fields(wanted))
-        answer = yield from self._waits.steps(self._ask(broker_name, command))
-        return read_fields(OffsetResponse, answer, "the answer to a query of an offset").offset
+        queue = MessageQueue(wanted.topic, broker_name, wanted.queue_id)
+        found = yield from self._waits.steps(
+            self._offsets.committed(wanted.consumer_group, queue, may_be_zero=False)
+        )
+        if found is None:
+            raise RequestError(
+                ResponseCode.QUERY_NOT_FOUND, "the group has committed no offset"
+            )
+        return found
 
     def first_offset(self, queue: MessageQueue) -> Steps[int]:
         """Return the offset of the first message of a queue."""

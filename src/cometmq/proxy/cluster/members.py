@@ -109,7 +109,7 @@ class ClusterMembers:
         if is_full and not self._has_warned:
             self._has_warned = True
             _log.warning(
-                "clients of more than %d groups use this proxy; brokers do not learn of the others",
+                "brokers are not told of all groups of clients: this proxy has told them of %d already",
                 GROUPS_MAX,
             )
         return is_full
