@@ -304,6 +304,21 @@ def test_a_renewed_handle_is_good_after_its_time_at_any_proxy_and_void_when_its_
         assert status.code == pb.INVALID_RECEIPT_HANDLE
 
 
+def test_a_call_that_is_cancelled_takes_no_message_with_it(cluster):
+    with RawGrpc(cluster.address) as client:
+        cluster.admin.topics.create("cancelled", queues=1)
+        for name in _BROKERS:
+            queue = pb.MessageQueue(topic=resource("cancelled"), broker=pb.Broker(name=name))
+            asked = client.receive_request("cancelled", message_queue=queue)
+            call = client.stream(asked)
+            time.sleep(1)
+            call.cancel()
+        answer = client.send(client.message("cancelled"), client.message("cancelled"))
+        assert answer.status.code == pb.OK
+        found = [each for name in _BROKERS for each in received(client, "cancelled", name)]
+        assert len(found) == 2
+
+
 def killed_meanwhile(cluster: ProxiedCluster, kill: Callable[[], object]) -> dict[str, Any]:
     """What the official client says that sends and consumes while something is killed."""
     scene = subprocess.Popen(

@@ -193,6 +193,26 @@ async def test_a_message_is_hidden_for_longer_or_shorter(served):
     assert len(served_check_points(served)) == 1  # The short one's.
 
 
+async def test_a_proxy_keeps_the_handles_of_a_pop_good_for_longer_or_gives_its_messages_back(
+    served,
+):
+    await send(served, b"1", b"2")
+    first, second = handles(await pop(served, invisibleTime=HIDDEN_MS))
+    kept = {"invisibleTime": 60_000, "keepHandle": "true"}
+    await served.done(CHANGE, names(first, **kept, offset=-1))
+    assert (await pop(served, pollTime=HIDDEN_MS + 500)).code == ResponseCode.POLLING_TIMEOUT
+    await served.done(ACK, names(first))
+    refused = await served.ask(CHANGE, names(first, **kept))
+    assert refused.code == ResponseCode.NO_MESSAGE
+    assert "is hidden under the handle" in str(refused.remark)
+    for wrong in ({"invisibleTime": -1}, {"extraInfo": "x y z"}):
+        assert (await served.ask(CHANGE, names(second, **kept | wrong))).code != 0
+    # Another message of the pop is still hidden; with 0 ms it comes again at once.
+    await served.done(CHANGE, names(first, **kept | {"invisibleTime": 0}, offset=-1))
+    assert bodies(await pop(served, pollTime=30_000)) == [b"2"]
+    assert (await served.ask(CHANGE, names(second, **kept))).code == ResponseCode.NO_MESSAGE
+
+
 def new_handle(changed) -> str:
     """The handle of the first message after its invisible time became 60 s."""
     of = changed.fields
