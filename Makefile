@@ -18,7 +18,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_COMPILE := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheels workflows audit fmt sync lint types arch tidy static test plain check docs sim sim-planted long long-sim long-faults e2e attacks crash faults interop golden spark classes cluster dashboard operate pictures demo bench ab fuzz ci clean
+.PHONY: help setup build wheels workflows audit fmt sync lint types arch tidy static test plain check docs sim sim-planted long long-sim long-faults long-engines e2e attacks crash faults interop golden spark classes cluster dashboard operate pictures demo bench ab fuzz ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -103,7 +103,7 @@ sim: setup ## broker groups on a simulated disk, network and clocks: SEED=1 RUNS
 sim-planted: setup ## the first seed of 500 that finds each of the bugs that are planted into simulated groups
 	$(BIN)/python -m tests.sim --planted
 
-long: long-sim long-faults ## what takes hours, with reports in build/long: 2,000 simulations of groups in each scene, 50 rounds of faults; -k: both, even if one fails
+long: long-sim long-faults long-engines ## what takes hours, with reports in build/long: 2,000 simulations of groups in each scene, 50 rounds of faults, 100,000 connections at both HTTP/2 engines; -k: all, even if one fails
 
 long-sim: setup
 	@mkdir -p build/long
@@ -112,6 +112,10 @@ long-sim: setup
 long-faults: setup
 	@mkdir -p build/long
 	bash -o pipefail -c 'ROUNDS=50 SEED=1 $(PYTEST) tests/faults -s 2>&1 | tee build/long/faults.txt'
+
+long-engines: setup
+	@mkdir -p build/long
+	bash -o pipefail -c '$(PYTEST) tests/fuzz/test_engine_twins.py --frames 5000000 -s 2>&1 | tee build/long/engines.txt'
 
 e2e: setup ## real processes from the command line
 	$(PYTEST) $(THREE) tests/e2e $(ARGS)
@@ -153,7 +157,7 @@ $(CLASSES): requirements.lock examples/spark_classes.py | setup
 	XDG_CACHE_HOME=$(CURDIR)/$(@D) $(BIN)/python -m examples.spark_classes
 	@touch $@
 
-fuzz: setup ## 150,000 broken frames, 20,000 requests that fit their codes, 2,000 broken gRPC connections; ARGS='--frames 1000000': the long run
+fuzz: setup ## 150,000 broken frames, 20,000 requests that fit their codes, 2,000 broken gRPC connections, 2,000 at both HTTP/2 engines; ARGS='--frames 1000000': the long run
 	$(PYTEST) tests/fuzz $(ARGS)
 
 demo: setup ## 336,776 flights through the broker and a Spark job to a table

@@ -18,6 +18,7 @@ import pytest
 from cometmq import Admin, Message, MessageQueue, Producer, __version__
 from cometmq.embedded import Embedded
 from cometmq.kernel import KERNEL, WHY_PLAIN
+from cometmq.wire.h2.choice import ENGINE
 from tests.support import processes
 from tests.support.command_line import (
     COMETMQ,
@@ -82,7 +83,8 @@ def test_a_program_imports_only_what_it_starts(module: str, unwanted: set[str]) 
 @pytest.mark.parametrize("program", [(), ("broker",), ("nameserver",)])
 def test_each_program_says_its_version_kernel_and_python(program: tuple[str, ...]) -> None:
     kernel = "compiled" if KERNEL == "fast" else f"plain: {WHY_PLAIN}"
-    line = f"cometmq {__version__} (kernel {kernel}, Python {platform.python_version()})\n"
+    build = f"kernel {kernel}, Python {platform.python_version()}, HTTP/2 {ENGINE}"
+    line = f"cometmq {__version__} ({build})\n"
     assert run(*program, "--version", nameserver=None).stdout.decode() == line
     if program:
         alone = [sys.executable, "-m", f"cometmq.{program[0]}", "--version"]

@@ -30,10 +30,12 @@ def this_build() -> Build:
 
 
 def version_line() -> str:
-    """Return the line of `--version`: `cometmq 0.1.0 (kernel compiled, Python 3.11.7)`; of a plain kernel also why."""
+    """Return the line of `--version`: `cometmq 0.1.0 (kernel compiled, Python 3.11.7, HTTP/2 jh2)`; of a plain kernel also why."""
+    from cometmq.wire.h2.choice import ENGINE
+
     version, kernel, python = this_build()
     why = "" if WHY_PLAIN is None else f": {WHY_PLAIN}"
-    return f"cometmq {version} (kernel {kernel}{why}, Python {python})"
+    return f"cometmq {version} (kernel {kernel}{why}, Python {python}, HTTP/2 {ENGINE})"
 
 
 def running_versions() -> str:

@@ -8,6 +8,7 @@ from cometmq.proxy.local_backend import LocalBackend
 from cometmq.proxy.server import ProxyServer
 from cometmq.proxy.services.access import gate_of
 from cometmq.steps.on_loop import LoopWorld
+from cometmq.wire.h2.choice import ENGINE
 
 _log = logging.getLogger(__name__)
 
@@ -50,5 +51,8 @@ async def start_local(broker: Broker, port: int, access_address: str) -> ProxySe
         tls=parts.settings.server_tls(("h2",)),
     )
     await proxy.start(broker.listen_host, port)
-    _log.info("gRPC clients are served on %s:%d", broker.listen_host, proxy.port)
+    _log.info(
+        "gRPC clients are served on %s:%d, with HTTP/2 by %s",
+        broker.listen_host, proxy.port, ENGINE,
+    )  # fmt: skip
     return proxy

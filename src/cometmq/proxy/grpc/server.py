@@ -14,8 +14,10 @@ from cometmq.proxy.grpc.deadlines import Deadlines
 from cometmq.proxy.grpc.health import GrpcHealth, ServingStatus
 from cometmq.proxy.grpc.reflection import Reflection
 from cometmq.proxy.grpc.standard_messages import STANDARD_FILES
-from cometmq.wire.h2.choice import new_engine
+from cometmq.wire.h2.choice import chosen_engine
 
+# Makes the engine of a connection.
+new_engine = chosen_engine()
 # Bytes a second that an incomplete request must grow by, beyond its first seconds.
 _REQUEST_PACE = 64 << 10
 # Share of the limit of unread answers that is left when connections were closed for it.

@@ -310,6 +310,13 @@ cdef class Nghttp2Session:
             self._length = value
         return 0
 
+    cdef int _refuse_window(self, int32_t stream) except -1:
+        """End the connection because of a window that is too large; nghttp2 does so from release 1.67 on, and resets the stream before."""
+        if stream:
+            self.made += b"\0\0\4\3\0" + stream.to_bytes(4) + H2Error.FLOW_CONTROL_ERROR.to_bytes(4)
+        self._fail(H2Error.FLOW_CONTROL_ERROR, f"the window of stream {stream} is too large")
+        return 0
+
     cdef int _expect(self, int32_t stream) except -1:
         """Note how many bytes a request has told that it will bring."""
         try:
@@ -413,11 +420,13 @@ cdef int _on_frame_recv(nghttp2_session *_, const nghttp2_frame *frame, void *se
 cdef int _on_invalid_frame_recv(
     nghttp2_session *_, const nghttp2_frame *frame, int error, void *session
 ) noexcept:
-    if error != NGHTTP2_ERR_FLOW_CONTROL:
-        return 0
-    # Before release 1.67 only the stream would end.
-    (<Nghttp2Session>session)._fail(H2Error.FLOW_CONTROL_ERROR, f"the window of stream {frame.hd.stream_id} is too large")
-    return NGHTTP2_ERR_CALLBACK_FAILURE
+    if error == NGHTTP2_ERR_FLOW_CONTROL:
+        try:
+            (<Nghttp2Session>session)._refuse_window(frame.hd.stream_id)
+        except BaseException:
+            pass
+        return NGHTTP2_ERR_CALLBACK_FAILURE
+    return 0
 
 
 cdef int _on_data_chunk_recv(

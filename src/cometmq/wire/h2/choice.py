@@ -1,5 +1,7 @@
 """The HTTP/2 engine of this process: nghttp2 where its module was built, and `jh2` elsewhere."""
 
+from collections.abc import Callable
+
 from cometmq.kernel import KERNEL
 from cometmq.wire.h2.engine import H2Engine
 
@@ -13,12 +15,12 @@ IS_NGHTTP2 = bool(_NGHTTP2) and KERNEL == "fast"
 ENGINE = f"nghttp2 {_NGHTTP2}" if IS_NGHTTP2 else "jh2"
 
 
-def new_engine() -> H2Engine:
-    """Return an engine for a connection."""
+def chosen_engine() -> Callable[[], H2Engine]:
+    """Return the class of the engine, which takes no arguments; raises ModuleNotFoundError if it needs `jh2`, which is not installed."""
     if IS_NGHTTP2:
         from cometmq.wire.h2.nghttp2_engine import Nghttp2Engine
 
-        return Nghttp2Engine()
+        return Nghttp2Engine
     from cometmq.wire.h2.jh2_engine import Jh2Engine
 
-    return Jh2Engine()
+    return Jh2Engine

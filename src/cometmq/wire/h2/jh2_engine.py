@@ -143,9 +143,10 @@ class _ServerH2(H2Connection):  # type: ignore[misc]  # jh2 has no types.
     def _receive_window_update_frame(
         self, frame: WindowUpdateFrame
     ) -> tuple[list[Frame], list[LibraryEvent]]:
-        """End the connection if a window gets too large, where `jh2` would reset the stream."""
+        """End the connection if a window gets too large, where `jh2` would only reset the stream."""
         frames, events = super()._receive_window_update_frame(frame)
         if frames:
+            self._prepare_for_sending(frames)
             raise FlowControlError(f"the window of stream {frame.stream_id} is too large")
         return frames, events
 

@@ -541,6 +541,12 @@ def test_a_connection_that_breaks_the_rules_ends_with_the_right_code(said, code)
         assert talk.flush() == b""
 
 
+def test_a_client_is_told_which_of_its_windows_is_too_large(talk):
+    talk.say(request(1, is_last=True), window_update(2**31 - 1, 1))
+    assert talk.codes(RST_STREAM) == [FLOW_CONTROL_ERROR]
+    assert talk.codes(GOAWAY) == [FLOW_CONTROL_ERROR]
+
+
 def test_a_client_of_another_protocol_gets_no_frames():
     talk = Talk(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
     assert talk.engine.fault
