@@ -146,7 +146,7 @@ def test_messages_of_a_group_come_in_order(client, names, group):
     assert client.receive(topic, group)[1] == []
     for number in range(6):
         client.send(client.message(topic, b"%d" % number, message_group="one"))
-    bodies = []
+    bodies: list[bytes] = []
     while len(bodies) < 6:
         found = received(client, topic, group, 1, count=2)
         bodies += [each.body for each in found]

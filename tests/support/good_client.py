@@ -204,6 +204,12 @@ def _connect(address: str) -> socket.socket:
     return peer
 
 
+def _request(what: str, topic: str, count: int) -> bytes:
+    if what == "routes":
+        return json_frame(GET_ROUTE, {"topic": topic}, opaque=count)
+    return send_frame(topic, b"x" * 100, opaque=count, queue_id=count % 4)
+
+
 def main() -> None:
     """Ask until standard input ends; then print what was seen."""
     address, pid, topic, what = sys.argv[1], int(sys.argv[2]), *sys.argv[3:]
@@ -217,11 +223,7 @@ def main() -> None:
     lost: str | None = None
     refusal: str | None = None
     while True:
-        frame = (
-            json_frame(GET_ROUTE, {"topic": topic}, opaque=count)
-            if what == "routes"
-            else send_frame(topic, b"x" * 100, opaque=count, queue_id=count % 4)
-        )
+        frame = _request(what, topic, count)
         before, late, began = loop_seconds(pid), late_seconds(pid), time.monotonic()
         try:
             peer.sendall(frame)

@@ -34,7 +34,8 @@ async def test_a_process_that_still_accepts_while_it_ends_is_soon_asked_again():
     with ThreadPoolExecutor(1) as pool:
         link = PeerLink(
             "n1", PeerAddress("127.0.0.1", bound.port), OwnGreeting("g", "n0", 1, "127.0.0.1:10911", None),
-            uses=PeerTransport(None, None, pool), clock=clock, on_refused=refused, on_places=lambda _places: None,
+            uses=PeerTransport(None, None, pool), clock=clock, on_refused=refused,
+            on_places=lambda _places: None, on_listed=lambda: None,
         )  # fmt: skip
         link.start()
         at = await asyncio.wait_for(refused_at, 10)
