@@ -79,6 +79,8 @@ class Channels:
         self._opened: dict[str, float] = {}
         # Early losses by address.
         self._losses: dict[str, _Losses] = {}
+        # Set by `give_up`, by address.
+        self._paused: dict[str, asyncio.Event] = {}
 
     def open_addresses(self) -> list[str]:
         """Return a list of the addresses ("host:port") with an open channel."""
@@ -111,10 +113,27 @@ class Channels:
             attempt.add_done_callback(lambda _task: self._connecting.pop(address, None))
         return await shared(attempt)
 
+    def give_up(self, address: str) -> None:
+        """Fail the callers of `get` that wait for the end of a pause, because another address is used now."""
+        paused = self._paused.get(address)
+        if paused is not None:
+            paused.set()
+
+    async def _pause(self, address: str, seconds: float) -> None:
+        given_up = self._paused[address] = asyncio.Event()
+        try:
+            async with asyncio.timeout(seconds):
+                await given_up.wait()
+        except TimeoutError:
+            return
+        finally:
+            del self._paused[address]
+        raise ConnectError(f"{address} closed its connections, and is not used any more")
+
     async def _connect(self, address: str) -> Channel:
         losses = self._losses.get(address)
         if losses is not None:
-            await asyncio.sleep(losses.pause_seconds(self._clock.monotonic()))
+            await self._pause(address, losses.pause_seconds(self._clock.monotonic()))
         loop = asyncio.get_running_loop()
 
         def make() -> Channel:

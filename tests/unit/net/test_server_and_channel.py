@@ -600,3 +600,21 @@ async def test_an_attempt_to_connect_whose_waiters_left_fails_in_silence(turns):
     gc.collect()
     await channels.close()
     assert said == []
+
+
+async def test_who_waits_to_connect_again_goes_on_when_the_address_is_given_up(clock):
+    """A master that died soon after each of its starts has another one, and sends must not wait for its pause."""
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    channels = Channels(clock)
+    async with server:
+        for _ in range(5):
+            with contextlib.suppress(ConnectionLost):
+                await (await channels.get(address)).wait_closed(timeout_ms=5000)
+        waiting = asyncio.create_task(channels.get(address))
+        await eventually(lambda: channels._paused)
+        channels.give_up(address)
+        with pytest.raises(ConnectError, match="is not used any more"):
+            await waiting
+    channels.give_up(address)  # Nobody waits.
+    await channels.close()

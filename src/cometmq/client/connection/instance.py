@@ -167,6 +167,8 @@ class ClientInstance:
     def _master_moved(self, _broker_name: str, before: str | None) -> None:
         """Close the connection to a former master unless a route still lists it; hasten the next heartbeats."""
         named = self.routes.addresses(only_masters=False)
+        if before is not None:
+            self.channels.give_up(before)  # Sends that wait for it can go on.
         if before is not None and before not in named:
             channel = self.channels.peek(before)
             if channel is not None:
