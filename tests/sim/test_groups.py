@@ -109,6 +109,29 @@ def test_a_member_that_was_just_started_votes_at_once_if_a_later_leader_than_it_
     assert not late
 
 
+def test_a_request_that_was_lost_with_a_connection_is_made_again_soon():
+    """The link to a member that was just started may not be open yet."""
+    late = []
+    for seed in range(1, 41):
+        group = Group(seed)
+        group.run(3_000)
+        old = group.leader
+        assert old is not None
+        others = [host for host in group.hosts.values() if host is not old]
+        group.cut_off(others[0].own)  # Both are on their own for the first requests.
+        group.world.cuts -= {(old.own, others[0].own)}
+        old.kill()
+        group.run(20)
+        for host in others:
+            host.sees_death_of(old.own)
+        group.run(220)
+        group.rejoin()
+        group.run(700)
+        if group.leader is None:
+            late.append(seed)
+    assert not late
+
+
 def test_a_group_of_one_leads_itself():
     group = Group(1, voters=1)
     group.run(500)

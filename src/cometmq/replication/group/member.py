@@ -319,8 +319,11 @@ class RaftMember:
         return now + int(self._chance() * self._timing.beat_ms)
 
     def _ask(self, now: int) -> None:
-        """Ask the other voters if an election would succeed, if this member may stand for one."""
-        self._elect_at = self._next_election(now)
+        """Ask the other voters if an election would succeed, if this member may stand for one; soon again without answers.
+
+        The link to a voter that was just started may not be open yet.
+        """
+        self._elect_at = self._soon(now) + 2 * self._timing.beat_ms
         if not self.log.may_stand(self.own):
             return
         self.role, self.leader, self._heard_at = RaftRole.ASKING, "", None
