@@ -6,6 +6,7 @@ that does not report has failed.
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,7 +23,9 @@ from tests.support.processes import free_port
 from tests.support.programs import run_program, small_cluster
 
 SCENES = ("normal", "fifo", "delay", "transaction", "change", "push", "dead")
-TYPES = {"fifo": "FIFO", "delay": "DELAY", "recall": "DELAY", "transaction": "TRANSACTION"}
+TYPES = {
+    "fifo": "FIFO", "push_in_order": "FIFO", "delay": "DELAY", "recall": "DELAY", "transaction": "TRANSACTION",
+}  # fmt: skip
 OLDEST_JAVA = "5.0.7"
 # What each client can do: the recall came later.
 CLIENTS: dict[str, Sequence[str]] = {
@@ -30,13 +33,16 @@ CLIENTS: dict[str, Sequence[str]] = {
     f"java-{OLDEST_JAVA}": SCENES,
     "java-5.2.0": (*SCENES, "recall"),
     "node": (*SCENES, "recall"),
+    "python": (*SCENES, "recall", "push_in_order"),
 }
 SERVERS = ("java", "ours")
 BUILD_SECONDS_MAX = 300  # Modules, jars and packages are fetched the first time.
 RUN_SECONDS_MAX = 100
+AT_A_TIME = 3
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(2 * BUILD_SECONDS_MAX)]
 FOLDER = reference.HERE / "grpc_clients"
+PYTHON_SCENES = reference.HERE.parent / "e2e" / "grpc_scenes.py"
 BUILT = reference.CACHE / "interop-grpc"
 
 
@@ -101,6 +107,7 @@ def program_of(client: str) -> list[Path | str]:
         "go": go_client,
         "java": lambda: java_client(version),
         "node": node_client,
+        "python": lambda: [sys.executable, PYTHON_SCENES],
     }
     return make[name]()
 
@@ -118,7 +125,7 @@ def prepare(nameserver: str) -> None:
                 admin.groups.create(
                     GroupConfig(
                         name,
-                        orderly=scene == "fifo",
+                        orderly=TYPES.get(scene) == "FIFO",
                         retry_max_times=times,
                         retry_policy=at_once,
                     )
@@ -145,7 +152,7 @@ def reports(servers, tmp_path_factory) -> dict[tuple[str, str], dict[str, Result
     for place in servers.values():
         prepare(place.nameserver)
     runs = [(server, client) for server in SERVERS for client in CLIENTS]
-    with ThreadPoolExecutor(len(CLIENTS)) as pool:
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
         return dict(zip(runs, pool.map(lambda run: played(*run), runs), strict=True))
 
 
