@@ -299,7 +299,6 @@ GRPC_LINES = [
     Line("one at a time: p50", "grpc alone", "p50_us", 0.7, at_least=False, unit=" us"),
     Line("the same: p99", "grpc alone", "p99_us", 0.7, at_least=False, unit=" us"),
     Line("ReceiveMessage of 32 and one AckMessage of them, 4 connections: throughput", "grpc receive", "per_second", 1.5),
-    Line("the same: processor time a message", "grpc receive", "processor_us", None, at_least=False, unit=" us"),
     Line("anonymous memory with 1,000 clients that wait in ReceiveMessage", "grpc waiting", "bytes", 150.0, against=None, at_least=False, unit=" MB", scale=1e-6),
 ]  # fmt: skip
 
