@@ -304,6 +304,18 @@ def test_a_renewed_handle_is_good_after_its_time_at_any_proxy_and_void_when_its_
         assert status.code == pb.INVALID_RECEIPT_HANDLE
 
 
+def test_a_topic_that_is_deleted_is_missing_soon(cluster):
+    asked = pb.QueryRouteRequest(topic=resource("short"))
+    cluster.admin.topics.create("short", queues=1)
+    with RawGrpc(cluster.address) as client:
+        assert client.call(asked).status.code == pb.OK
+        cluster.admin.topics.delete("short")
+        wait_until(
+            lambda: client.call(asked).status.code == pb.TOPIC_NOT_FOUND,
+            seconds=60, what="the end of the topic",
+        )  # fmt: skip
+
+
 def test_a_call_that_is_cancelled_takes_no_message_with_it(cluster):
     with RawGrpc(cluster.address) as client:
         cluster.admin.topics.create("cancelled", queues=1)

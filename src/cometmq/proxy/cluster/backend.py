@@ -35,6 +35,7 @@ from cometmq.codec.record import decode_records
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import (
+    BrokerNotFound,
     BrokerRefused,
     CodecError,
     CometError,
@@ -129,11 +130,14 @@ class ClusterBackend:
         return known, await self._attributes.get(name)
 
     async def _find_attributes(self, name: str) -> Mapping[str, str]:
-        """Return the attributes of a topic, which has a route, from the first of its masters that answers."""
+        """Return the attributes of a topic, which has a route, from the first of its masters that has it.
+
+        If all answer that they do not, the route is forgotten: a nameserver's refusal alone may mean that it has just started.
+        """
         if is_derived_topic(name):
             return {}
         route = (await self._instance.known(name)).route
-        error: CometError = no_route(name)
+        is_missing, away = False, None
         for broker in route.brokers:
             address = broker.addresses.get(MASTER_ID)
             if address is None:
@@ -141,12 +145,15 @@ class ClusterBackend:
             try:
                 return (await self._brokers.topic_config(address, name)).attributes
             except BrokerRefused as refused:
-                error = refused
                 if refused.code != ResponseCode.TOPIC_NOT_EXIST:
                     raise
+                is_missing = True
             except NetError as failed:
-                error = failed
-        raise error
+                away = failed
+        if is_missing and away is None:
+            self._instance.routes.drop(name)
+            raise no_route(name)
+        raise away or BrokerNotFound(f"no broker of topic {name} has a master now")
 
     def group(self, name: str) -> Steps[GroupConfig]:
         """Return the settings of a group, from the first master that has it."""
@@ -156,9 +163,7 @@ class ClusterBackend:
         return known
 
     async def _find_group(self, name: str) -> GroupConfig:
-        error: CometError = ProxyRefusal(
-            pb.HA_NOT_AVAILABLE, "no broker is known; can the nameserver be reached?"
-        )
+        error: CometError = BrokerNotFound("no broker is known; can the nameserver be reached?")
         is_unknown = False
         for address in list(self._instance.routes.masters.values()):
             try:

@@ -8,6 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from cometmq.model.clock import Clock
 from cometmq.net.tasks import shared
+from cometmq.proxy.v2.statuses import ProxyRefusal
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ class KnownSettings(Generic[T]):
     """Settings by name; at most 20,000, the last ones that were added."""
 
     def __init__(self, find: Callable[[str], Coroutine[Any, Any, T]], clock: Clock) -> None:
-        """`find` asks brokers for the settings of a name."""
+        """`find` asks brokers for the settings of a name; ProxyRefusal means that there are none."""
         self._find = find
         self._clock = clock
         self._known: dict[str, _KnownValue[T]] = {}
@@ -65,6 +66,8 @@ class KnownSettings(Generic[T]):
             return
         if (error := asking.exception()) is None:
             self._put(name, asking.result(), FRESH_SECONDS)
+        elif isinstance(error, ProxyRefusal):  # There are none.
+            self._known.pop(name, None)
         elif known is not None:
             _log.info("the settings of %s could not be asked for again: %s", name, error)
             self._put(name, known.value, _AGAIN_SECONDS)
