@@ -2,7 +2,15 @@
 
 from collections.abc import Sequence
 
-from cometmq.wire.h2 import _nghttp2
+from cometmq.wire.h2._nghttp2 import (
+    BODY,
+    END,
+    REQUEST,
+    RESET,
+    TRAILERS,
+    WINDOW,
+    Nghttp2Session,
+)
 from cometmq.wire.h2.engine import Event, Field, H2Error, H2Fault
 from cometmq.wire.h2.server_engine import ServerEngine
 
@@ -12,7 +20,7 @@ class Nghttp2Engine(ServerEngine):
 
     def __init__(self) -> None:
         """Prepare the server's settings, which are the first output."""
-        self._session = _nghttp2.Nghttp2Session()
+        self._session = Nghttp2Session()
         super().__init__(self._session.made)
 
     def _handle(self, piece: bytes, events: list[Event], now: float) -> None:
@@ -24,18 +32,18 @@ class Nghttp2Engine(ServerEngine):
             self._end(f"it broke the rules of HTTP/2 ({text})")
             return
         for kind, stream, item in found:
-            if kind == _nghttp2.REQUEST:
+            if kind == REQUEST:
                 fields, size = item
                 self._request_came(stream, fields, size, events, now)
-            elif kind == _nghttp2.BODY:
+            elif kind == BODY:
                 self._body_came(stream, item, events)
-            elif kind == _nghttp2.END:
+            elif kind == END:
                 self._end_came(stream, events)
-            elif kind == _nghttp2.TRAILERS:
+            elif kind == TRAILERS:
                 self._trailers_came(stream, item, events, now)
-            elif kind == _nghttp2.RESET:
+            elif kind == RESET:
                 self._reset_came(stream, events)
-            elif kind == _nghttp2.WINDOW:
+            elif kind == WINDOW:
                 self._window_opened(stream)
             else:
                 self._settings_came()
