@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,43 @@ TYPES = {
 }  # fmt: skip
 _SCENES = Path(__file__).with_name("grpc_scenes.py")
 _SECONDS = 100
+
+
+def make_places(admin: Admin) -> None:
+    """Make topic and group of each scene but the one whose topic is missing."""
+    for scene in set(SCENES) - {"missing"}:
+        topic, kind = f"py_{scene}", TYPES.get(scene, "NORMAL")
+        admin.topics.create(topic, queues=2, attributes={"message.type": kind})
+        admin.groups.create(GroupConfig(topic, orderly=kind == "FIFO"))
+
+
+def play(address: str, home: Path) -> dict[str, Result]:
+    """What the client reports on all scenes, which it plays at once."""
+    # The client writes its log to its home.
+    done = run_program(
+        sys.executable,
+        _SCENES,
+        address,
+        "py",
+        *SCENES,
+        seconds=_SECONDS,
+        env={"HOME": str(home)},
+    )
+    return results_in(done.stdout)
+
+
+def play_over_a_kill(address: str, home: Path, kill: Callable[[], object]) -> None:
+    """Let the client send and consume, kill something meanwhile, and check that nothing is lost."""
+    scene = subprocess.Popen(
+        [sys.executable, str(_SCENES), address, "py", "over_a_kill"],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "HOME": str(home)},
+    )
+    with scene:
+        assert scene.stdout is not None
+        assert scene.stdout.readline() == b"ready\n"
+        kill()
+        assert scene.stdout.read() == b"ok over_a_kill\n"
 
 
 class GrpcCluster(Running):
@@ -56,19 +93,13 @@ def reports(tmp_path_factory) -> Iterator[dict[str, Result]]:
     """What the client reports on its scenes; run once, all at a time."""
     folder = tmp_path_factory.mktemp("grpc")
     with GrpcCluster(folder) as cluster:
-        cluster.command("topic", "create", "py_normal")
         with Admin(cluster.nameserver) as admin:
-            for scene in set(SCENES) - {"normal", "missing"}:
-                topic, kind = f"py_{scene}", TYPES.get(scene, "NORMAL")
-                admin.topics.create(topic, queues=2, attributes={"message.type": kind})
-                admin.groups.create(GroupConfig(topic, orderly=kind == "FIFO"))
+            make_places(admin)
         cluster.command(
             "cluster", "set", "broker-a", "transactionTimeOut=1000",
             "transactionCheckInterval=1000", "recallMessageEnable=true",
         )  # fmt: skip
-        home = {"HOME": str(folder)}  # The client writes its log there.
-        program = (sys.executable, _SCENES, cluster.grpc, "py", *SCENES)
-        yield results_in(run_program(*program, seconds=_SECONDS, env=home).stdout)
+        yield play(cluster.grpc, folder)
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -83,14 +114,9 @@ def test_clients_go_on_after_a_kill_of_their_broker_and_lose_nothing(tmp_path):
     with small_cluster(tmp_path, grpcServerPort=port) as (names, broker):
         with Admin(names.address) as admin:
             admin.topics.create("py_over_a_kill", queues=2)
-        scene = subprocess.Popen(
-            [sys.executable, str(_SCENES), f"127.0.0.1:{port}", "py", "over_a_kill"],
-            stdout=subprocess.PIPE,
-            env={**os.environ, "HOME": str(tmp_path)},
-        )
-        with scene:
-            assert scene.stdout is not None
-            assert scene.stdout.readline() == b"ready\n"
+
+        def kill() -> None:
             broker.kill()
             broker.start()
-            assert scene.stdout.read() == b"ok over_a_kill\n"
+
+        play_over_a_kill(f"127.0.0.1:{port}", tmp_path, kill)

@@ -1,11 +1,8 @@
 """Two gRPC proxies on one port in front of two brokers: the official Python client, kills, and handles of another proxy."""
 
-import json
-import os
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
@@ -15,8 +12,9 @@ import pytest
 
 from cometmq import Admin, ClientSettings
 from cometmq.model.credentials import Credentials
-from cometmq.model.group import GroupConfig
 from cometmq.proxy.v2 import messaging_pb2 as pb
+from tests.e2e.test_grpc_clients import SCENES, make_places, play, play_over_a_kill
+from tests.interop.clients import Result
 from tests.support import processes
 from tests.support.accounts import (
     ADMIN,
@@ -28,10 +26,7 @@ from tests.support.accounts import (
 )
 from tests.support.grpc_raw import RawGrpc, resource, seconds
 from tests.support.processes import Program, free_port, wait_until
-from tests.support.programs import run_program
 
-_SCENES = Path(__file__).with_name("grpc_scenes.py")
-_SECONDS = 120
 _BROKERS = ("broker-a", "broker-b")
 
 
@@ -65,14 +60,6 @@ class ProxiedCluster:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def scene(self, name: str) -> list[dict[str, Any]]:
-        """Run a scene of the official client in a process of its own; what it said."""
-        home = {"HOME": str(self.folder)}
-        done = run_program(
-            sys.executable, _SCENES, name, self.address, seconds=_SECONDS, env=home
-        )
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
 
 @contextmanager
 def proxied(folder: Path) -> Iterator[ProxiedCluster]:
@@ -83,15 +70,9 @@ def proxied(folder: Path) -> Iterator[ProxiedCluster]:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory) -> Iterator[ProxiedCluster]:
     with proxied(tmp_path_factory.mktemp("proxied")) as made:
-        topics = made.admin.topics
-        for topic in ("greetings", "pushed", "changed", "held", "pulled"):
-            topics.create(topic, queues=2)
-        for topic, kind in (
-            ("steps", "FIFO"), ("marches", "FIFO"), ("later", "DELAY"), ("payments", "TRANSACTION"),
-        ):  # fmt: skip
-            topics.create(topic, queues=2, attributes={"message.type": kind})
-        for group in ("walkers", "marchers"):
-            made.admin.groups.create(GroupConfig(group, orderly=True))
+        for topic in ("greetings", "held", "pulled"):
+            made.admin.topics.create(topic, queues=2)
+        make_places(made.admin)
         yield made
 
 
@@ -126,47 +107,17 @@ def test_a_route_has_the_queues_of_all_brokers_under_the_address_of_the_proxy(cl
         assert missing.status.code == pb.TOPIC_NOT_FOUND
 
 
-@pytest.mark.parametrize(
-    ("scene", "is_right"),
-    [
-        ("send_and_receive", lambda said: len(said) == 7 and said[6] == {"again": []}),
-        (
-            "push",
-            lambda said: said[0]["seen"] == sorted([*([str(n), 1] for n in range(20)), ["7", 2]]),
-        ),
-        ("fifo", lambda said: said == [{"bodies": list("012345")}]),
-        (
-            "delay",
-            lambda said: (
-                said
-                == [
-                    {"handle": True}, {"recalled": True}, {"body": "kept", "early": False},
-                    {"again": []},
-                ]
-            ),
-        ),
-        (
-            "transactions",
-            lambda said: (
-                {"asked": "orphaned"} in said
-                and sorted(said[-1]["bodies"]) == ["committed", "orphaned"]
-            ),
-        ),
-        ("change", lambda said: said[2]["code"] == 40013 and said[3] == {"again": []}),
-        (
-            "push_in_order",
-            lambda said: (
-                [body for body, _ in said[0]["seen"] if body[0] == "a"]
-                == ["a0", "a1", "a2", "a2", "a3", "a4"]
-            ),
-        ),
-    ],
-)  # fmt: skip
-def test_the_official_client_works_through_proxies(
-    cluster, scene, is_right: Callable[[list[dict]], bool]
-):
-    said = cluster.scene(scene)
-    assert is_right(said), said
+@pytest.fixture(scope="module")
+def reports(cluster) -> dict[str, Result]:
+    """What the official client reports on its scenes."""
+    return play(cluster.address, cluster.folder)
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_the_official_client_works_through_proxies(reports, scene):
+    result = reports.get(scene)
+    assert result is not None, f"{scene} did not report"
+    assert result.passed, result.detail
 
 
 def test_queues_of_all_brokers_are_pulled_and_their_offsets_committed(cluster):
@@ -226,15 +177,15 @@ def test_wrong_calls_are_refused_by_their_code(cluster):
         assert status.code == pb.BAD_REQUEST
         ended = client.call(
             pb.EndTransactionRequest(
-                topic=resource("payments"), message_id="m", transaction_id="T.AAAA",
+                topic=resource("py_transaction"), message_id="m", transaction_id="T.AAAA",
                 resolution=pb.COMMIT,
             )
         )  # fmt: skip
         assert ended.status.code == pb.INVALID_TRANSACTION_ID
-        wrong = client.send(client.message("steps", b"x"))
+        wrong = client.send(client.message("py_fifo", b"x"))
         assert wrong.status.code == pb.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE
         recalled = client.call(
-            pb.RecallMessageRequest(topic=resource("later"), recall_handle="nothing")
+            pb.RecallMessageRequest(topic=resource("py_recall"), recall_handle="nothing")
         )
         assert recalled.status.code == pb.BAD_REQUEST
 
@@ -246,7 +197,7 @@ def test_another_proxy_acknowledges_what_a_killed_one_has_renewed_and_ends_its_t
     with first, second, RawGrpc(first.address) as one, RawGrpc(second.address) as other:
         sent = one.send(*(one.message("held", b"%d" % each) for each in range(4)))
         assert sent.status.code == pb.OK
-        half = one.message("payments", b"p", message_type=pb.TRANSACTION)
+        half = one.message("py_transaction", b"p", message_type=pb.TRANSACTION)
         [entry] = one.send(half).entries
         found = {name: received(one, "held", name, auto_renew=True) for name in _BROKERS}
         hidden = received(
@@ -255,7 +206,7 @@ def test_another_proxy_acknowledges_what_a_killed_one_has_renewed_and_ends_its_t
         first.kill()
         ended = other.call(
             pb.EndTransactionRequest(
-                topic=resource("payments"), message_id="m", resolution=pb.COMMIT,
+                topic=resource("py_transaction"), message_id="m", resolution=pb.COMMIT,
                 transaction_id=entry.transaction_id,
             )
         )  # fmt: skip
@@ -331,25 +282,10 @@ def test_a_call_that_is_cancelled_takes_no_message_with_it(cluster):
         assert len(found) == 2
 
 
-def killed_meanwhile(cluster: ProxiedCluster, kill: Callable[[], object]) -> dict[str, Any]:
-    """What the official client says that sends and consumes while something is killed."""
-    scene = subprocess.Popen(
-        [sys.executable, str(_SCENES), "push_over_a_kill", cluster.address],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "HOME": str(cluster.folder)},
-    )
-    with scene:
-        assert scene.stdout is not None
-        assert json.loads(scene.stdout.readline()) == {"ready": True}
-        kill()
-        said: dict[str, Any] = json.loads(scene.stdout.readline())
-    return said
-
-
 @pytest.mark.parametrize("what", ["proxy", "broker"])
 def test_clients_go_on_after_a_kill_and_lose_nothing(tmp_path, what):
     with proxied(tmp_path) as made:
-        made.admin.topics.create("pushed", queues=2)
+        made.admin.topics.create("py_over_a_kill", queues=2)
 
         def kill() -> None:
             # The clients have connections to one of the proxies, and all come over to the other.
@@ -357,7 +293,7 @@ def test_clients_go_on_after_a_kill_and_lose_nothing(tmp_path, what):
                 each.kill()
                 each.start()
 
-        assert killed_meanwhile(made, kill) == {"sent": 200, "lost": []}
+        play_over_a_kill(made.address, made.folder, kill)
 
 
 def test_a_broker_that_is_away_does_not_hold_up_the_other(tmp_path):
