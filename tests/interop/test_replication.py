@@ -38,7 +38,7 @@ SETTINGS: dict[str, object] = {"mappedFileSizeCommitLog": FILE_SIZE, "defaultTop
 OF_JAVA = {
     "flushConsumerOffsetInterval": 500,
     "registerNameServerPeriod": 10_000,
-    "timerFlushIntervalMs": 1_000,
+    "timerFlushIntervalMs": 5_000,
 }
 # Those that wait for a slave of Java 5 first: the others' work lies in that time.
 PAIRS = [
