@@ -5,7 +5,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import deltalake
 import pytest
@@ -21,14 +20,12 @@ from tests.interop.reference import CACHE, fetched
 from tests.support import jobs_in_a_row
 from tests.support.big_store import make_big_store
 from tests.support.processes import Program, free_port
-from tests.support.programs import run_program
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 MESSAGES = 500
 ROOT = Path(__file__).resolve().parents[2]
 ROWS, KEYS = 60, 7
-PIPELINE = (sys.executable, "-m", "cometmq.cli", "pipeline")
 
 
 @pytest.fixture(scope="module")
@@ -94,13 +91,11 @@ def test_a_job_to_s3_and_the_same_job_to_s3a_are_one_run(s3, store, tmp_path):
     for mark in store.rglob("archived.json"):
         mark.unlink()
 
-    def job(name: str) -> dict[str, Any]:
-        words = ("archive", "--store", str(store), "--to", f"{name}://bucket/jobs", "--json")
-        command = [*PIPELINE, *words, "--progress", "none", "--master", "local[2]"]
-        return json.loads(run_program(*command, seconds=None).stdout)
-
-    assert job("s3a")["counts"]["rows"] == MESSAGES
-    job("s3")
+    archive = ["archive", "--store", str(store), "--json", "--to"]
+    told = jobs([[*archive, f"{name}://bucket/jobs"] for name in ("s3a", "s3")])
+    assert [status for status, _ in told] == [0, 0], told
+    report = next(line for line in told[0][1].splitlines() if line.startswith("{"))
+    assert json.loads(report)["counts"]["rows"] == MESSAGES
     kept = s3.get_file_info(fs.FileSelector("bucket/jobs/_jobs"))
     assert len([each for each in kept if each.base_name.endswith(".json")]) == 1
 
