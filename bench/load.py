@@ -55,10 +55,7 @@ def holding(command: Sequence[str | Path]) -> Iterator[None]:
 @cache
 def client_classes() -> Path:
     """The folder of the compiled ClientBench."""
-    folder = CACHE / "bench" / "classes"
-    folder.mkdir(parents=True, exist_ok=True)
-    source = HERE / "java" / "ClientBench.java"
-    return compiled(source, folder)
+    return compiled(HERE / "java" / "ClientBench.java")
 
 
 def run_loadgen(

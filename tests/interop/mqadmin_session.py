@@ -9,9 +9,7 @@ versions, sizes, ids) is replaced by a word for it, in the record and in what is
 """
 
 import json
-import os
 import re
-import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
@@ -19,17 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cometmq.model.credentials import Credentials
-from tests.interop import reference
+from tests.interop import admin_jvm, reference
 from tests.support import processes
 from tests.support.accounts import NO_SLAVES, tools_file
 from tests.support.auth_users import auth_settings
 
 ADMIN = Credentials("the-admin", "mqadmin-secret")
 RECORD = reference.HERE / "mqadmin" / "java-5.3.3.txt"
-SOURCE = reference.HERE / "java" / "src" / "admin" / "Session.java"
-SECONDS_MAX = 170
-# A message's id begins with an address of the machine, of 4 bytes or of 16: with these alone records are of one size everywhere.
-IPV4 = "-Djava.net.preferIPv4Stack=true"
 
 C, B = "-c DefaultCluster", "-b {BROKER}"
 # One command a line. {BROKER} and {NAMES} are addresses, {DIR} is a folder, {OTHER} an address where nobody listens;
@@ -241,13 +235,9 @@ def commands() -> set[str]:
 
 
 def run(folder: Path, names: str, broker: str) -> list[Said]:
-    """Run all lines in one JVM against a cluster.
-
-    Raises:
-        RuntimeError: it did not get to the end.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    write_files(folder)
+    """Run all lines in one JVM against a cluster."""
+    home = folder / "home"
+    write_files(folder, home)
     places = {
         "{BROKER}": broker,
         "{NAMES}": names,
@@ -255,26 +245,14 @@ def run(folder: Path, names: str, broker: str) -> list[Said]:
         "{ROOT}": str(folder.parent),
         "{OTHER}": f"127.0.0.1:{processes.free_port()}",
     }
-    script = folder / "lines"
-    script.write_text("".join(scripted(line, places, names) for line in lines()))
-    printed = folder / "printed"
-    with printed.open("w") as output:
-        subprocess.run(
-            java_command(folder, script, names),
-            cwd=folder,
-            env={**os.environ, "ACCESS_KEY": ADMIN.access_key, "SECRET_KEY": ADMIN.secret_key, "TZ": "UTC"},
-            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, timeout=SECONDS_MAX, check=False,
-        )  # fmt: skip
-    parts = re.split(r"(?m)^\$ (\d+)\n", printed.read_text())[1:]
-    took, texts = parts[::2], parts[1::2]
-    if len(texts) != len(lines()):
-        raise RuntimeError(
-            f"{len(texts)} of {len(lines())} lines:\n{printed.read_text()[-2000:]}"
-        )
-    return [
-        said_by(line, placed(text, places), int(milliseconds))
-        for line, text, milliseconds in zip(lines(), texts, took, strict=True)
-    ]
+    session = []
+    # One of its own: what it monitors goes on as long as it lives.
+    with admin_jvm.Session(reference.VERSION) as jvm:
+        for line in lines():
+            seconds, words = scripted(line, places, names)
+            milliseconds, text = jvm.run(home, *words, seconds=seconds)
+            session.append(said_by(line, placed(text, places), milliseconds))
+    return session
 
 
 def said_by(line: str, text: str, milliseconds: int = 0) -> Said:
@@ -290,40 +268,25 @@ def placed(text: str, places: Mapping[str, str]) -> str:
     return text
 
 
-def scripted(line: str, places: Mapping[str, str], names: str) -> str:
-    """A line as the program reads it: seconds, and words, parted by tabs."""
-    seconds, words = "30", line.split()
+def scripted(line: str, places: Mapping[str, str], names: str) -> tuple[int, list[str]]:
+    """The seconds that a line may take, and its words as they are run."""
+    seconds, words = 30, line.split()
     if words[0].isdigit():
-        seconds, *words = words
+        seconds, words = int(words[0]), words[1:]
     for place, value in places.items():
         words = [word.replace(place, value) for word in words]
     if not words[0].startswith("!") and "-n" not in words:
         words += ["-n", names]
-    return "\t".join([seconds, *words]) + "\n"
+    return seconds, words
 
 
-def write_files(folder: Path) -> None:
-    """What commands read."""
-    tools_file(folder / "home" / "conf" / "tools.yml", ADMIN)
+def write_files(folder: Path, home: Path) -> None:
+    """What commands read, and who signs them."""
+    tools_file(home / "conf" / "tools.yml", ADMIN)
     topics = [{"topicName": "Listed", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}]
     (folder / "topics.json").write_text(json.dumps(topics))
     groups = [{"groupName": "listed", "retryQueueNums": 1, "retryMaxTimes": 2}]
     (folder / "groups.json").write_text(json.dumps(groups))
-
-
-def java_command(folder: Path, script: Path, names: str) -> list[str]:
-    """The command line of the program, which is compiled first."""
-    classes = folder / "classes"
-    path = f"{reference.jars()}/*"
-    reference.compiled(SOURCE, classes)
-    (folder / "tmp").mkdir(exist_ok=True)
-    return [
-        reference.java(), "-Xmx256m", *reference.QUICK_START, "-XX:-UsePerfData", IPV4,
-        *reference.OPENS, "-Djava.security.manager=allow", f"-Duser.home={folder / 'home'}",
-        f"-Drocketmq.home.dir={folder / 'home'}", f"-Djava.io.tmpdir={folder / 'tmp'}", f"-Drocketmq.namesrv.addr={names}",
-        f"-Drocketmq.client.logRoot={folder / 'home'}",
-        "-cp", f"{classes}:{path}", "admin.Session", str(script),
-    ]  # fmt: skip
 
 
 # What differs from run to run, in the order in which it is replaced.

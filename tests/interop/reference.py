@@ -8,15 +8,16 @@ By hand: `python -m tests.interop.reference FOLDER [key=value…]` starts both a
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import re
 import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from tests.support.frames import ask
@@ -40,9 +41,9 @@ MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
 PROXY = "org.apache.rocketmq.proxy.ProxyStartup"
 # A JVM that lives for seconds: a third less processor time up to its first answer.
 QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
-QUICK_START = QUICK_COMPILER, "-XX:+UseSerialGC"
+QUICK_START = QUICK_COMPILER, "-XX:+UseSerialGC", "-XX:-UsePerfData"
 # A server that might be asked for TLS makes a key and a certificate for each of its ports: 4 of the 7 s of a broker's start.
-PLAIN_SERVER = *QUICK_START, "-Dtls.server.mode=disabled"
+NO_TLS = "-Dtls.server.mode=disabled"
 # Its logging library describes itself before anything else.
 LOGBACK_NOISE = re.compile(r"\|-(?:INFO|WARN) in ")
 MAVEN_TRIES = 4
@@ -59,11 +60,56 @@ OPENS = [
 ]
 
 
-def compiled(source: Path, folder: Path, version: str = VERSION) -> Path:
-    """Compile a class against the jars of a version, into the folder; the folder."""
-    path = f"{jars(version)}/*"
-    run_program(java("javac"), "-nowarn", "-d", folder, "-cp", path, source, seconds=120)
+@contextlib.contextmanager
+def turn(folder: Path) -> Iterator[Path]:
+    """One process at a time makes what a folder has; the file that says when it was made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder / ".done"
+
+
+def compiled(source: Path, version: str = VERSION) -> Path:
+    """The folder of a class; compiled against the jars of a version where it is older than its source."""
+    folder = CACHE / "classes" / version / source.stem
+    with turn(folder) as done:
+        if not done.exists() or done.stat().st_mtime < source.stat().st_mtime:
+            quick = [f"-J{option}" for option in QUICK_START]
+            path = f"{jars(version)}/*"
+            command = (java("javac"), *quick, "-nowarn", "-d", folder, "-cp", path, source)
+            run_program(*command, seconds=120)
+            done.touch()
     return folder
+
+
+def class_path(source: Path, version: str = VERSION) -> tuple[str, str]:
+    """The options of a JVM that runs a class of ours beside those of a version."""
+    return "-cp", f"{jars(version)}/*:{compiled(source, version)}"
+
+
+@functools.cache
+def quick_start(version: str = VERSION) -> tuple[str, ...]:
+    """Options of a JVM with the jars of a version that lives for seconds: it reads classes that are already parsed, too."""
+    if version != VERSION:  # So few start that recording takes what it saves.
+        return QUICK_START
+    file = CACHE / "java" / f"{version}-classes" / "parsed.jsa"
+    with turn(file.parent) as done:
+        if not done.exists():
+            with tempfile.TemporaryDirectory() as folder:
+                record_classes(version, Path(folder), file)
+            done.touch()
+    # Without the last one it would say so where the file does not fit this Java.
+    return *QUICK_START, f"-XX:SharedArchiveFile={file}", "-Xlog:disable"
+
+
+def record_classes(version: str, folder: Path, file: Path) -> None:
+    """Write the classes of a broker that has started into a file (class data sharing); nearly all of a client's are among them."""
+    options = *QUICK_START, NO_TLS
+    names = nameserver(folder / "names", version=version, options=options)
+    recorded = *options, "-XX:+RecordDynamicDumpInfo"
+    recording = broker(folder / "broker", names.address, version=version, options=recorded)
+    with served(names, recording):
+        run_program(java("jcmd"), recording.pid, "VM.cds", "dynamic_dump", file)
 
 
 def java(name: str = "java") -> str:
@@ -97,9 +143,9 @@ def maven(arguments: Sequence[str | Path]) -> None:
         "-Dmaven.wagon.http.retryHandler.count=5",
         *map(str, arguments),
     ]
-    said = ""
+    said, env = "", {"MAVEN_OPTS": " ".join([os.environ.get("MAVEN_OPTS", ""), *QUICK_START])}
     for attempt in range(1, MAVEN_TRIES + 1):
-        done = run_program(*command, seconds=MAVEN_SECONDS_MAX, status=None)
+        done = run_program(*command, seconds=MAVEN_SECONDS_MAX, status=None, env=env)
         if done.returncode == 0:
             return
         said = (done.stdout + done.stderr)[-2000:]
@@ -125,14 +171,12 @@ def jars_of(artifact: str, version: str = VERSION) -> Path:
 
 def fetched(pom: str, folder: Path) -> Path:
     """The folder with the jars that a pom asks for; fetched where they are not there yet."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / ".done").exists():
+    with turn(folder) as done:
+        if not done.exists():
             file = folder / "pom.xml"
             file.write_text(pom)
             maven(["-f", file, "dependency:copy-dependencies", f"-DoutputDirectory={folder}"])
-            (folder / ".done").touch()
+            done.touch()
     return folder
 
 
@@ -167,17 +211,23 @@ def command(
     ]
 
 
+def plain_server(version: str) -> tuple[str, ...]:
+    """Options of a server that starts quickly and is not asked for TLS."""
+    return *quick_start(version), NO_TLS
+
+
 def nameserver(
     folder: Path,
     *,
     port: int | None = None,
     version: str = VERSION,
-    options: Sequence[str] = PLAIN_SERVER,
+    options: Sequence[str] | None = None,
     **settings: object,
 ) -> Program:
     """A Java nameserver; not yet started."""
     port = port or free_port()
     conf = write_conf(folder / "namesrv.conf", {"listenPort": port, **settings})
+    options = plain_server(version) if options is None else options
     started = command(
         NAMESERVER, folder, ["-c", conf], heap="128m", version=version, options=options
     )
@@ -192,7 +242,7 @@ def broker(
     heap: str = "512m",
     version: str = VERSION,
     settings: Mapping[str, object] | None = None,
-    options: Sequence[str] = PLAIN_SERVER,
+    options: Sequence[str] | None = None,
 ) -> Program:
     """A Java broker; not yet started. Its ports - 2 and + 1 are taken too.
 
@@ -200,6 +250,7 @@ def broker(
     """
     port = port or broker_port()
     path = _broker_conf(folder, nameservers, port, settings or {})
+    options = plain_server(version) if options is None else options
     started = command(BROKER, folder, ["-c", path], heap=heap, version=version, options=options)
     return Program(started, log=folder / "broker.log", port=port)
 
@@ -211,7 +262,7 @@ def proxy(
     grpc_port: int,
     heap: str = "512m",
     settings: Mapping[str, object] | None = None,
-    options: Sequence[str] = PLAIN_SERVER,
+    options: Sequence[str] | None = None,
 ) -> Program:
     """A Java broker with these settings and the gRPC proxy of local mode in its process; not yet started.
 
@@ -231,8 +282,9 @@ def proxy(
     file = folder / "rmq-proxy.json"
     file.write_text(json.dumps(written))
     path = jars_of("rocketmq-proxy")
+    options = (*QUICK_START, NO_TLS) if options is None else options
     started = command(PROXY, folder, ["-pc", file], heap=heap, options=options, path=path)
-    is_ready = partial(answers, grpc_port)
+    is_ready = functools.partial(answers, grpc_port)
     return Program(started, log=folder / "proxy.log", port=port, is_ready=is_ready)
 
 

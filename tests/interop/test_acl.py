@@ -4,7 +4,7 @@ import pytest
 
 from cometmq import Admin, ClientSettings, Credentials, TlsSettings
 from cometmq.admin import GroupConfig
-from tests.interop import reference
+from tests.interop import admin_jvm, reference
 from tests.support import certificates
 from tests.support.accounts import (
     ADMIN,
@@ -78,14 +78,10 @@ def encrypted(tmp_path_factory):
 def signed_client(folder, nameserver, credentials, *, version, header="JSON", more=()):
     """What `java/src/signed/Signed.java` says, by name."""
     source = reference.HERE / "java" / "src" / "signed" / "Signed.java"
-    classes = folder / f"classes-{version}"
-    path = f"{reference.jars(version)}/*"
-    if not classes.exists():
-        reference.compiled(source, classes, version)
     done = run_program(
-        reference.java(), "-Xmx256m", *reference.QUICK_START, *reference.OPENS, f"-Duser.home={folder}",
+        reference.java(), "-Xmx256m", *reference.quick_start(version), *reference.OPENS, f"-Duser.home={folder}",
         f"-Drocketmq.client.logRoot={folder}", f"-Drocketmq.serialize.type={header}",
-        *more, "-cp", f"{classes}:{path}", "signed.Signed", seconds=120, status=None,
+        *more, *reference.class_path(source, version), "signed.Signed", seconds=120, status=None,
         env={"NAMESRV": nameserver, "ACCESS_KEY": credentials.access_key, "SECRET_KEY": credentials.secret_key},
     )  # fmt: skip
     said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
@@ -141,15 +137,15 @@ def test_a_java_client_with_a_wrong_secret_sends_nothing(cluster, tmp_path):
 
 def test_mqadmin_signs_with_its_tools_file(cluster, tmp_path):
     names, _ = cluster
-    refused = reference.mqadmin(tmp_path, names.address, "topicList")
+    refused = admin_jvm.mqadmin(tmp_path, names.address, "topicList")
     assert "access key" in refused
     tools_file(tmp_path / "home" / "conf" / "tools.yml", ADMIN)
-    assert "orders" in reference.mqadmin(tmp_path, names.address, "topicList").split()
-    made = reference.mqadmin(
+    assert "orders" in admin_jvm.mqadmin(tmp_path, names.address, "topicList").split()
+    made = admin_jvm.mqadmin(
         tmp_path, names.address, "updateTopic", "-c", "DefaultCluster", "-t", "more"
     )
     assert "success" in made
-    config = reference.mqadmin(
+    config = admin_jvm.mqadmin(
         tmp_path, names.address, "getBrokerConfig", "-c", "DefaultCluster"
     )
     assert "aclEnable" in config
@@ -160,7 +156,7 @@ def make_customer(tmp_path, names):
     """The customer with his rights, by the tools of 5.3.3; no column of theirs shows a password."""
 
     def mqadmin(*words):
-        said = reference.mqadmin(tmp_path, names.address, *words, "-c", "DefaultCluster")
+        said = admin_jvm.mqadmin(tmp_path, names.address, *words, "-c", "DefaultCluster")
         assert CANARY not in said
         return said
 

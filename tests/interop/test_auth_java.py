@@ -103,7 +103,7 @@ class Java:
         own, own_key = certificates.signed(ca, "own")
         self.tls = TlsSettings(ca_file=str(ca), cert_file=str(own), key_file=str(own_key))
         options = [
-            *reference.QUICK_START, "-Dtls.test.mode.enable=false", "-Dtls.server.mode=permissive", "-Dtls.config.file=/nowhere",
+            *reference.quick_start(), "-Dtls.test.mode.enable=false", "-Dtls.server.mode=permissive", "-Dtls.config.file=/nowhere",
             "-Dtls.server.need.client.auth=require", "-Dtls.server.authClient=true", f"-Dtls.server.trustCertPath={ca}",
             f"-Dtls.server.certPath={server}", f"-Dtls.server.keyPath={server_key}",
         ]  # fmt: skip

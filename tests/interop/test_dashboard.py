@@ -11,7 +11,7 @@ import pytest
 from cometmq import Admin, Message, Producer, PullConsumer
 from cometmq.admin import GroupConfig
 from tests.dashboard.web import READER, READER_PASSWORD, Served, Visitor, text_of, wait_for
-from tests.interop import reference
+from tests.interop import admin_jvm
 from tests.interop.conftest import Cluster
 from tests.interop.ours import new_topic
 
@@ -31,7 +31,7 @@ class World:
     folder: Path
 
     def mqadmin(self, *arguments: str) -> str:
-        return reference.mqadmin(self.folder, self.names, *arguments)
+        return admin_jvm.mqadmin(self.folder, self.names, *arguments)
 
 
 @pytest.fixture(scope="module")

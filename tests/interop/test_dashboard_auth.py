@@ -11,7 +11,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused
 from tests.dashboard.test_actions import seen_in
 from tests.dashboard.web import Served, Visitor, text_of, wait_for
-from tests.interop import reference
+from tests.interop import admin_jvm
 from tests.interop.test_auth_java import ADMIN, Java, java
 from tests.support.accounts import tools_file
 
@@ -32,7 +32,7 @@ class World(NamedTuple):
     def mqadmin(self, *words: str) -> str:
         """What it prints, signed by the administrator."""
         tools_file(self.java.folder / "home" / "conf" / "tools.yml", ADMIN)
-        return reference.mqadmin(
+        return admin_jvm.mqadmin(
             self.java.folder, self.java.names, *words, "-c", "DefaultCluster"
         )
 

@@ -93,7 +93,7 @@ CASES = [
     for scenario in scenarios_of(version)
 ]
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(clients.SECONDS_MAX * clients.FETCH_TRIES)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(3 * clients.SECONDS_MAX)]
 
 
 @cache

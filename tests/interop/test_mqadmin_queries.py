@@ -1,7 +1,6 @@
 """`mqadmin` looks messages up: it prints the same for our broker as for Java's on the same store."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from cometmq import Admin, Message, Producer
 from cometmq.client.settings import ProducerSettings
 from cometmq.model.errors import CometError
-from tests.interop import reference
+from tests.interop import admin_jvm, reference
 from tests.support import processes, topics
 from tests.support.processes import Program, broker_port, wait_until
 from tests.support.programs import until_killed
@@ -65,14 +64,13 @@ def printed(folder: Path, names: str, commands: list[list[str]]) -> list[str]:
     def run(number: int) -> str:
         said = ""
         for _ in range(TRIES_MAX):
-            said = reference.mqadmin(folder / str(number), names, *commands[number])
+            said = admin_jvm.mqadmin(folder / str(number), names, *commands[number])
             if "RemotingTimeoutException" not in said:
                 break
         lines = said.replace(str(folder / str(number)), "FOLDER").splitlines()
         return "\n".join(line for line in lines if not line.lstrip().startswith("at "))
 
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(run, range(len(commands))))
+    return [run(number) for number in range(len(commands))]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from cometmq.model.topic import TopicConfig
 from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
 from cometmq.steps.on_loop import Machines
-from tests.interop import reference
+from tests.interop import admin_jvm, reference
 from tests.support import processes
 from tests.support.frames import ask
 from tests.support.no_log import system_world
@@ -51,7 +51,7 @@ def java_broker(tmp_path_factory, our_nameserver) -> Iterator[Program]:
 @pytest.fixture
 def admin(tmp_path, our_nameserver) -> Admin:
     def run(*arguments: str) -> str:
-        return reference.mqadmin(tmp_path, our_nameserver.address, *arguments)
+        return admin_jvm.mqadmin(tmp_path, our_nameserver.address, *arguments)
 
     return run
 

@@ -17,7 +17,7 @@ import pytest
 from cometmq import Admin, MessageQueue, PullConsumer
 from cometmq.model.codes import RequestCode
 from cometmq.model.group import GroupConfig
-from tests.interop import reference
+from tests.interop import admin_jvm, reference
 from tests.interop.slave_tables import check_filled, difference, fill_tables, tables_of
 from tests.support import processes
 from tests.support.frames import ask
@@ -255,7 +255,7 @@ def check_pair(folder: Path, master: str, slave: str) -> None:
 def check_what_mqadmin_tells(both: Pair, folder: Path, *, version: str) -> None:
     def mqadmin(*arguments: str) -> str:
         home = folder / "mqadmin"
-        return reference.mqadmin(home, both.names.address, *arguments, version=version)
+        return admin_jvm.mqadmin(home, both.names.address, *arguments, version=version)
 
     listed = ids_in_cluster_list(mqadmin("clusterList"))
     assert listed == {"0": both.master.address, "1": both.slave.address}

@@ -1,7 +1,6 @@
 """The official Java client at the end of a pipe: it sends what a test gives it, and tells what it reads."""
 
 import base64
-import fcntl
 import json
 import subprocess
 import threading
@@ -11,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from tests.interop import reference
-from tests.interop.reference import CACHE, OPENS, QUICK_START, VERSION, jars, java
+from tests.interop.reference import CACHE, OPENS, VERSION, class_path, java, quick_start
 from tests.support.programs import run_program
 
 SOURCE = Path(__file__).with_name("Peer.java")
@@ -72,15 +70,19 @@ def run(
     Raises:
         AssertionError: it failed; the message holds what it said.
     """
-    folder = compiled()
-    options = ("-Xmx256m", *QUICK_START, "-XX:-UsePerfData", *OPENS, f"-Duser.home={folder}")
-    program = (java(), *options, "-cp", f"{folder}:{jars()}/*", "Peer", *arguments)
-    done = run_program(*program, stdin=stdin, seconds=seconds)
+    done = run_program(*program(VERSION), *arguments, stdin=stdin, seconds=seconds)
     return [
         json.loads(line.removeprefix(MARK))
         for line in done.stdout.splitlines()
         if line.startswith(MARK)
     ]
+
+
+def program(version: str, *options: str) -> list[str]:
+    """The command line of Peer.java with the client of a version, without its arguments."""
+    home = f"-Duser.home={CACHE / 'peer'}"
+    path = class_path(SOURCE, version)
+    return [java(), "-Xmx256m", *quick_start(version), *OPENS, home, *options, *path, "Peer"]
 
 
 class Piped:
@@ -90,18 +92,12 @@ class Piped:
         self, arguments: Iterable[str], *, version: str = VERSION, poll_ms: int = 30_000
     ) -> None:
         """Begin nothing yet; `version` is the client's, `poll_ms` its pollNameServerInterval."""
-        folder = compiled(version)
         # Times of a test: a group is shared out, and its locks are renewed, each second.
         waits = [
             f"-Drocketmq.client.rebalance.{each}=1000"
             for each in ("waitInterval", "lockInterval")
         ]
-        self._command = [
-            java(),
-            *("-Xmx256m", *QUICK_START, "-XX:-UsePerfData", *OPENS, *waits),
-            *(f"-Dpeer.poll={poll_ms}", f"-Duser.home={folder}"),
-            *("-cp", f"{folder}:{jars(version)}/*", "Peer", *arguments),
-        ]
+        self._command = [*program(version, *waits, f"-Dpeer.poll={poll_ms}"), *arguments]
         self._program: subprocess.Popen[str] | None = None
         self._reader = threading.Thread(target=self._read, daemon=True)
 
@@ -200,15 +196,3 @@ class Members(Piped):
         self._program.stdin.flush()
         if not self._left.wait(SECONDS_MAX):
             raise TimeoutError(f"the Java member of {kind} did not leave")
-
-
-def compiled(version: str = VERSION) -> Path:
-    """The folder with the compiled class; compiled where it is older than its source."""
-    folder = CACHE / "peer" / version
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        target = folder / "Peer.class"
-        if not target.exists() or target.stat().st_mtime < SOURCE.stat().st_mtime:
-            reference.compiled(SOURCE, folder, version)
-    return folder

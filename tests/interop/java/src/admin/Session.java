@@ -1,14 +1,14 @@
 package admin;
 
+import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
+import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.*;
 import java.security.Permission;
 import java.util.*;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.apache.rocketmq.acl.common.AclClientRPCHook;
-import org.apache.rocketmq.acl.common.SessionCredentials;
+import org.apache.rocketmq.acl.common.AclUtils;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.*;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
@@ -16,21 +16,24 @@ import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.MessageQueueSelector;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.*;
+import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
- * Many commands of mqadmin in one JVM: a line of the file for each, its words parted by tabs, the first how many seconds it may take.
- * What a command prints stands behind a line "$ NUMBER". Lines that begin with "!" are deeds of this program.
+ * Many commands of mqadmin in one JVM: a line of standard input for each, parted by tabs: how many seconds it may take, the folder
+ * whose conf/tools.yml says who signs, and its words. What a command prints stands behind a line "$ MILLISECONDS BYTES".
+ * Words that begin with "!" are deeds of this program.
  */
 public class Session {
     static final PrintStream OUT = System.out;
     static final Map<String, String> NAMES = new HashMap<>();
     static volatile boolean done;
+    static volatile String home;
     static DefaultMQProducer producer;
     static DefaultMQPushConsumer consumer;
 
-    static AclClientRPCHook hook() {
-        return new AclClientRPCHook(new SessionCredentials(System.getenv("ACCESS_KEY"), System.getenv("SECRET_KEY")));
+    static RPCHook hook() {
+        return AclUtils.getAclRPCHook(home + "/conf/tools.yml");
     }
 
     /** Some commands end the process; here they end themselves. */
@@ -110,6 +113,7 @@ public class Session {
             case "!commands":
                 MQAdminStartup.main0(new String[0], null);
                 break;
+            case "!forget": forgetCommands(); break;
             case "!heartbeat":
                 consumer.getDefaultMQPushConsumerImpl().getmQClientFactory().sendHeartbeatToAllBrokerWithLock();
                 producer.getDefaultMQProducerImpl().getMqClientFactory().sendHeartbeatToAllBrokerWithLock();
@@ -119,7 +123,7 @@ public class Session {
         }
     }
 
-    /** What prints is kept by thread, with the threads that it starts: a command goes on for some seconds when it has said everything. */
+    /** What prints is kept by thread, with the threads that it starts: some go on behind the end of their command. */
     static final InheritableThreadLocal<ByteArrayOutputStream> SAID = new InheritableThreadLocal<>();
 
     static class ByThread extends java.io.OutputStream {
@@ -133,16 +137,29 @@ public class Session {
             each -> each.getClassName().endsWith("NettyRemotingClient") && each.getMethodName().equals("shutdown"));
     }
 
-    record Run(Thread thread, ByteArrayOutputStream said, long milliseconds) { }
+    static void joinCommand(Thread thread, int seconds) throws Exception {
+        for (long end = System.nanoTime() + seconds * 1_000_000_000L; thread.isAlive() && System.nanoTime() < end; ) {
+            thread.join(10);
+            if (isClosing(thread)) thread.interrupt();
+        }
+    }
 
-    static Run run(int seconds, String[] words) throws Exception {
-        var bytes = new ByteArrayOutputStream();
-        var print = new PrintStream(bytes, true, "UTF-8");
+    /** Commands are kept for the next time, and some keep a client that they have closed. */
+    static void forgetCommands() throws Exception {
+        for (var field : MQAdminStartup.class.getDeclaredFields()) {
+            if (!List.class.isAssignableFrom(field.getType())) continue;
+            field.setAccessible(true);
+            ((List<?>) field.get(null)).clear();
+        }
+    }
+
+    static void run(int seconds, String[] words) throws Exception {
+        var said = new ByteArrayOutputStream();
         long began = System.nanoTime();
         Thread thread = new Thread(() -> {
-            SAID.set(bytes);
+            SAID.set(said);
             try {
-                if (words[0].startsWith("!")) deed(words); else MQAdminStartup.main0(words, null);
+                if (words[0].startsWith("!")) deed(words); else MQAdminStartup.main0(words, hook());
             } catch (SecurityException e) {
                 System.out.println(e.getMessage());
             } catch (Throwable e) {
@@ -151,31 +168,30 @@ public class Session {
         });
         thread.setDaemon(true);
         thread.start();
-        long end = System.nanoTime() + seconds * 1_000_000_000L;
-        boolean isDeed = words[0].startsWith("!");
-        while (thread.isAlive() && System.nanoTime() < end && (isDeed || !isClosing(thread))) thread.join(10);
-        if (thread.isAlive() && System.nanoTime() >= end) {
+        if (words[0].startsWith("!")) thread.join(seconds * 1000L); else joinCommand(thread, seconds);
+        long milliseconds = (System.nanoTime() - began) / 1_000_000;
+        if (thread.isAlive()) {
+            new PrintStream(said, true, "UTF-8").println("stopped");
             thread.interrupt();
-            print.println("stopped");
+            joinCommand(thread, 4);
         }
-        return new Run(thread, bytes, (System.nanoTime() - began) / 1_000_000);
+        byte[] bytes = said.toByteArray();
+        OUT.println("$ " + milliseconds + " " + bytes.length);
+        OUT.write(bytes);
+        OUT.flush();
     }
 
     public static void main(String[] args) throws Exception {
         forbidExit();
         var byThread = new PrintStream(new ByThread(), true, "UTF-8");
         System.setOut(byThread); System.setErr(byThread);
-        var runs = new ArrayList<Run>();
-        for (String line : Files.readAllLines(Paths.get(args[0]))) {
+        var lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line; (line = lines.readLine()) != null; ) {
             for (var name : NAMES.entrySet()) line = line.replace(name.getKey(), name.getValue());
             String[] words = line.split("\t");
-            runs.add(run(Integer.parseInt(words[0]), Arrays.copyOfRange(words, 1, words.length)));
+            home = words[1];
+            run(Integer.parseInt(words[0]), Arrays.copyOfRange(words, 2, words.length));
         }
-        for (Run each : runs) {
-            each.thread().join(4000);
-            OUT.println("$ " + each.milliseconds() + "\n" + each.said().toString("UTF-8"));
-        }
-        OUT.flush();
         done = true;
         Runtime.getRuntime().halt(0);
     }
