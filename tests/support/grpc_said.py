@@ -18,7 +18,7 @@ _VARYING = {
 # Not compared: they depend on the turn and may be 0, are what only we tell (how long a message is hidden), or what only Java
 # tells (a transaction's id for a message of none).
 _LEFT_OUT = {"offset", "queue_offset", "queue_id", "invisible_duration", "transaction_id"}
-_ID = re.compile(r"\bid-\d+")  # In texts.
+_IN_TEXTS = re.compile(r"\bid-\d+|(?<=properties length )\d+")
 # Java's proxy tells the class of an error that another thread has raised.
 _CLASS = "org.apache.rocketmq.proxy.common.ProxyException: "
 Said = list[Any]
@@ -53,7 +53,7 @@ def _plain(value: Any) -> Any:
         }
     if isinstance(value, list):
         return [_plain(each) for each in value]
-    return _ID.sub("id", value.removeprefix(_CLASS)) if isinstance(value, str) else value
+    return _IN_TEXTS.sub("…", value.removeprefix(_CLASS)) if isinstance(value, str) else value
 
 
 def said_to(request: Any, client: RawGrpc, _topic: str = "") -> Said:
