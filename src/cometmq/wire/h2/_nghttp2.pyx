@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The part of nghttp2 that a server needs: bytes in, what they mean out, and frames to send.
+"""The part of nghttp2 that a server needs: it parses received frames and builds frames to send.
 
-One session is one connection. nghttp2 checks and builds frames, compresses headers and keeps streams and windows. What it
-makes is taken from it at once, so nothing waits in it. Headers are judged by wire.h2.request_fields, and the rates of
-frames by wire.h2.frame_guard, so nghttp2's own rules and rates for these are off.
+One session is one connection. nghttp2 checks and builds frames, compresses headers and keeps streams and windows. The
+session copies the frames that nghttp2 builds at once, so no output waits in nghttp2. wire.h2.request_fields checks headers
+and wire.h2.frame_guard the rates of frames, so nghttp2's own rules and limits for these are off.
 """
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
@@ -141,14 +141,14 @@ cdef extern from *:
 
 
 VERSION = nghttp2_version(0).version_str.decode()
-# Kinds of what `receive` returns.
+# Kinds of events that `receive` returns.
 REQUEST, TRAILERS, BODY, END, RESET, WINDOW, SETTINGS = range(7)
 
 cdef object _REQUEST = REQUEST, _TRAILERS = TRAILERS, _BODY = BODY, _END = END
 cdef object _RESET = RESET, _WINDOW = WINDOW, _SETTINGS = SETTINGS
 cdef size_t _SIZE_FATAL = HEADER_LIST_SIZE_FATAL
 cdef size_t _FIELD_OVERHEAD = 32
-# Above the limit nghttp2 would end the connection, and not the stream; so it is told another one than the client.
+# Above the limit nghttp2 would end the connection instead of the stream; so it gets another limit than the client.
 cdef uint32_t _UNLIMITED = 2**31 - 1
 
 
@@ -156,9 +156,9 @@ cdef class Nghttp2Session:
     """A connection of nghttp2.
 
     Attributes:
-        made: The bytes that it has made for the client; whoever sends them clears it.
-        fault: Error code and text of what ends the connection, None if nothing does.
-        is_told: Whether a fault has put its own GOAWAY into `made`, or needs none.
+        made: Bytes for the client; the caller sends and clears them.
+        fault: Error code and text of the fault that ends the connection; None without one.
+        is_told: Whether nghttp2 has put a GOAWAY for the fault into `made`, or the fault needs none.
     """
 
     cdef nghttp2_session *_session
@@ -203,10 +203,10 @@ cdef class Nghttp2Session:
             nghttp2_session_del(self._session)
 
     def receive(self, bytes data not None):
-        """Handle bytes of the client, and return what they mean: (kind, stream, what it is of the kind).
+        """Parse whole frames of the client, and return the resulting events as (kind, stream, value).
 
-        That is fields and their size for REQUEST, fields for TRAILERS, bytes for BODY, None for others. If the bytes
-        have a fault, `fault` says so afterwards.
+        The value is (fields, their size) for REQUEST, fields for TRAILERS, bytes for BODY, and None for other kinds. A
+        fault in the frames sets `fault`.
         """
         cdef ssize_t handled = nghttp2_session_mem_recv(
             self._session, <const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)
@@ -229,7 +229,7 @@ cdef class Nghttp2Session:
             self.fault = code, text
 
     cdef int _take(self) except -1:
-        """Take all bytes that nghttp2 has made."""
+        """Append all frames that nghttp2 has built to `made`."""
         cdef const uint8_t *data
         cdef ssize_t size
         cdef Py_ssize_t before
@@ -371,7 +371,7 @@ cdef class Nghttp2Session:
         return 0
 
     cdef void _frame_made(self, const nghttp2_frame *frame):
-        """Notice what nghttp2 does by itself: GOAWAY for broken connections, RST_STREAM in earlier releases for broken windows."""
+        """Notice frames that nghttp2 sends by itself: GOAWAY for a fault, and RST_STREAM in earlier releases for a broken window."""
         if frame.hd.type == NGHTTP2_GOAWAY:
             text = PyBytes_FromStringAndSize(<char *>frame.goaway.opaque_data, frame.goaway.opaque_data_len)
             self._fail(frame.goaway.error_code, text.decode("ascii", "replace"))

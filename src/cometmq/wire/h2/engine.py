@@ -1,8 +1,8 @@
 """The interface of an HTTP/2 engine, the events that it returns, and the limits that every engine keeps.
 
 An engine is one connection as a machine: no socket, no loop; time is an argument. Frames, header compression and windows
-are left to a library. `H2Engine` is the interface that the server of calls needs, so that a faster library can replace
-`jh2` (wire.h2.jh2_engine).
+are left to a library: nghttp2 (wire.h2.nghttp2_engine) or `jh2` (wire.h2.jh2_engine). `H2Engine` is the interface that the
+server of calls needs.
 """
 
 from collections.abc import Sequence

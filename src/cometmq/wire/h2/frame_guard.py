@@ -249,7 +249,7 @@ class FrameGuard:
 
 
 def _check_number(kind: int, stream: int, number: int) -> None:
-    """Check what libraries do not look at if a stream is over, or not in each of their releases."""
+    """Check numbers that libraries ignore if a stream is over, or in some of their releases."""
     if kind == WINDOW_UPDATE and not number:
         raise H2Fault(H2Error.PROTOCOL_ERROR, "a window grows by nothing")
     if kind == PRIORITY and number == stream:

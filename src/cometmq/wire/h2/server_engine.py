@@ -1,7 +1,7 @@
 """The common part of both HTTP/2 engines: all but the library that checks and builds frames.
 
-The frames of a client pass `FrameGuard`, then the library of a subclass, which tells here what they mean. Responses wait
-here while a window is shut, and streams take turns.
+The frames of a client pass `FrameGuard`, then the library of a subclass, which calls the methods here with their meaning.
+Responses wait here while a window is shut, and streams take turns.
 """
 
 from abc import ABC, abstractmethod
