@@ -121,10 +121,14 @@ def refused(code: str, *arguments: str, **env: str) -> str:
     return done.stderr
 
 
+# Where it is, jh2 is not needed.
+NGHTTP2 = "cometmq.wire.h2._nghttp2"
+
+
 @pytest.mark.parametrize("package", ["jh2", "google.protobuf"])
 def test_a_missing_package_is_named_with_the_command_that_installs_it(package, tmp_path):
     why = refused(
-        f"import sys\nsys.modules[{package!r}] = None\n"
+        f"import sys\nsys.modules[{package!r}] = sys.modules[{NGHTTP2!r}] = None\n"
         "from cometmq.broker.__main__ import main\nsys.exit(main(sys.argv[1:]))",
         "--grpc-server-port", "1", "--listen-port", "0", "--bind-address", "127.0.0.1",
         "--store-path-root-dir", str(tmp_path), "--metrics-exporter-type", "DISABLE",
