@@ -12,6 +12,7 @@ from tests.attacks.stranger import Stranger
 from tests.support import processes
 from tests.support.load import send_all
 from tests.support.metrics_page import page
+from tests.support.programs import run_program
 from tests.support.request_fields import topic_fields
 
 CREATE_TOPIC, INVALID_PARAMETER, SLAVE_NOT_AVAILABLE = 17, 29, 11
@@ -40,41 +41,30 @@ WARNED: dict[str, object] = {
 }
 
 
-def run(conf: Path, *flags: str, program: str = "broker") -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", f"cometmq.{program}", "-c", str(conf), *flags],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def run(conf: Path, *flags: str, program: str = "broker") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", f"cometmq.{program}", "-c", conf, *flags]
+    return run_program(*command, status=None)
 
 
 def test_what_would_break_a_promise_stops_the_start(tmp_path):
     """Where settings are printed (-p), too: nobody shall read there that it holds."""
-    running = []
     for number, wanted in enumerate(REFUSED):
         store = {"storePathRootDir": tmp_path / f"store{number}", "listenPort": 0}
         conf = processes.write_conf(tmp_path / f"{number}.conf", {**store, **wanted})
-        running.append((list(wanted)[-1], run(conf, *(["-p"] if number else []))))
-    try:
-        said = [(key, process.communicate(timeout=60)[1]) for key, process in running]
-    finally:
-        for _, process in running:
-            process.kill()
-    for (key, words), (_, process) in zip(said, running, strict=True):
-        assert process.returncode == 2, key
-        assert f"{key}=" in words
-        assert "Traceback" not in words
+        done = run(conf, *(["-p"] if number else []))
+        key = list(wanted)[-1]
+        assert done.returncode == 2, key
+        assert f"{key}=" in done.stderr
+        assert "Traceback" not in done.stderr
     assert not list(tmp_path.glob("store*"))
 
 
 def test_what_changes_less_is_warned_of_where_settings_are_printed(tmp_path):
-    with run(processes.write_conf(tmp_path / "broker.conf", WARNED), "-p") as process:
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == 0
+    done = run(processes.write_conf(tmp_path / "broker.conf", WARNED), "-p")
+    assert done.returncode == 0
     for key, value in WARNED.items():
         assert re.search(
-            rf"{re.escape(f'{key}={value}')}(, \S+=\S+)* ha(s|ve) no effect here: ", said
+            rf"{re.escape(f'{key}={value}')}(, \S+=\S+)* ha(s|ve) no effect here: ", done.stderr
         )
 
 
@@ -92,10 +82,9 @@ def test_what_was_promised_in_silence_is_kept(tmp_path):
 
 def test_a_nameserver_that_should_speak_tls_does_not_start_in_the_clear(tmp_path):
     conf = processes.write_conf(tmp_path / "namesrv.conf", {"tls.server.mode": "enforcing"})
-    with run(conf, "-p", program="nameserver") as process:
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert "tls.server.mode=enforcing" in said
+    done = run(conf, "-p", program="nameserver")
+    assert done.returncode == 2
+    assert "tls.server.mode=enforcing" in done.stderr
 
 
 @pytest.mark.parametrize("attribute", ["cleanup.policy=COMPACTION", "reserve.time=3600000"])

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import click
@@ -15,8 +14,7 @@ from typer.main import get_command
 
 from cometmq.cli.__main__ import app
 from cometmq.embedded import Embedded
-from tests.support import json_tables
-from tests.support.forks import begin
+from tests.support import forks, json_tables
 from tests.support.processes import wait_until
 from tests.support.programs import run_program
 
@@ -55,24 +53,7 @@ def run(
     given = {"--credentials": credentials, "--timeout": patience}
     before = [part for name, value in given.items() if value for part in (name, str(value))]
     words = [*COMETMQ, *before, *arguments]
-    with TemporaryFile() as typed, TemporaryFile() as out, TemporaryFile() as err:
-        typed.write(stdin)
-        typed.seek(0)
-        program = begin(
-            words,
-            stdin=typed.fileno(),
-            stdout=out.fileno(),
-            stderr=err.fileno(),
-            env=environment(nameserver),
-        )
-        try:
-            status = program.wait(SECONDS_MAX)
-        finally:
-            program.kill()
-            program.wait()
-        out.seek(0)
-        err.seek(0)
-        done = subprocess.CompletedProcess(words, status, out.read(), err.read())
+    done = forks.run(words, stdin=stdin, env=environment(nameserver), seconds=SECONDS_MAX)
     if command := json_tables.command_of(arguments):
         for line in done.stdout.splitlines():
             json_tables.check(command, orjson.loads(line))
@@ -113,7 +94,7 @@ class Running:
     def __init__(self, folder: Path, *arguments: str, nameserver: str | None) -> None:
         self.out, self.err = folder / "out", folder / "err"
         with self.out.open("wb") as out, self.err.open("wb") as err:
-            self.process = begin(
+            self.process = forks.begin(
                 [*COMETMQ, *arguments],
                 stdout=out.fileno(),
                 stderr=err.fileno(),

@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 # The module whose `main` runs, and what most commands import when they begin.
@@ -35,6 +36,7 @@ IMPORTS = {
         "pydantic.main",
     ),
     "tests.support.good_client": ("tests.support.good_client",),
+    "tests.support.replica": ("tests.support.replica",),
 }
 # Variables that are read when a program runs, and not by Python or an import.
 READ_LATE = ("COMETMQ_", "NAMESRV_ADDR", "XDG_CONFIG_HOME", "PYTEST_CURRENT_TEST")
@@ -110,11 +112,15 @@ class Origin:
         )
 
     def copy(
-        self, arguments: Sequence[str], files: Sequence[int], env: Mapping[str, str]
+        self,
+        arguments: Sequence[str],
+        files: Sequence[int],
+        env: Mapping[str, str],
+        folder: Path,
     ) -> Copy:
-        """Start a copy; `files` are its stdin, stdout and stderr."""
+        """Start a copy in a folder; `files` are its stdin, stdout and stderr."""
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        request = json.dumps([arguments, dict(env), str(Path.cwd()), limits]).encode()
+        request = json.dumps([arguments, dict(env), str(folder), limits]).encode()
         told, tells = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with tells:
             socket.send_fds(self._asks, [request], [*files, tells.fileno()])
@@ -142,9 +148,10 @@ def begin(
     stderr: int,
     env: Mapping[str, str],
     stdin: int = subprocess.DEVNULL,
+    cwd: Path | None = None,
     group: int | None = None,
 ) -> "subprocess.Popen[bytes] | Copy":
-    """Start a program in a process group, None: ours; in a test as a copy where that is the same to it.
+    """Start a program in a folder and a process group, None: ours; in a test as a copy where that is the same to it.
 
     Other threads than the main one may be in another network (tests/support/other_machine.py).
     """
@@ -152,18 +159,51 @@ def begin(
         "PYTEST_CURRENT_TEST" in os.environ
         and group is None
         and not _anew
-        and command[0] == sys.executable
-        and command[1] == "-m"
+        and [*command[:2]] == [sys.executable, "-m"]
         and command[2] in IMPORTS
         and threading.current_thread() is threading.main_thread()
         and (known := origin(command[2])).can_be(env)
     ):
         with Path(os.devnull).open("rb") as nothing:
             given = nothing.fileno() if stdin == subprocess.DEVNULL else stdin
-            return known.copy(command[3:], [given, stdout, stderr], env)
+            return known.copy(command[3:], [given, stdout, stderr], env, cwd or Path.cwd())
     return subprocess.Popen(
-        command, stdin=stdin, stdout=stdout, stderr=stderr, env=env, process_group=group
+        command,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        env=env,
+        cwd=cwd,
+        process_group=group,
     )
+
+
+def run(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    stdin: bytes = b"",
+    cwd: Path | None = None,
+    seconds: float | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """Begin a program and wait for its end; what it wrote, and its exit status.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer than `seconds`, and was killed.
+    """
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+        given.write(stdin)
+        given.seek(0)
+        files = {"stdin": given.fileno(), "stdout": out.fileno(), "stderr": err.fileno()}
+        program = begin(command, env=env, cwd=cwd, **files)
+        try:
+            status = program.wait(seconds)
+        finally:
+            program.kill()
+            program.wait()
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(command, status, out.read(), err.read())
 
 
 # --- the process that is copied

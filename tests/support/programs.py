@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support import processes
+from tests.support import forks, processes
 from tests.support.processes import Program
 
 
@@ -27,16 +27,15 @@ def run_program(
     Raises:
         AssertionError: it ended with another status; None: any will do.
     """
-    done = subprocess.run(
+    ended = forks.run(
         [str(part) for part in command],
-        input=stdin,
-        capture_output=True,
-        text=True,
+        stdin=stdin.encode(),
         cwd=cwd,
         env={**os.environ, **(env or {})},
-        timeout=seconds,
-        check=False,
+        seconds=seconds,
     )
+    texts = (each.decode().replace("\r\n", "\n") for each in (ended.stdout, ended.stderr))
+    done = subprocess.CompletedProcess(ended.args, ended.returncode, *texts)
     assert status in (None, done.returncode), (
         f"{command} ended with {done.returncode}: {done.stdout}{done.stderr}"
     )

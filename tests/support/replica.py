@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from cometmq.net.loop import loop_clock, run
 from cometmq.replication.terms import LinkTerms
 from cometmq.store.message_store import MessageStore
 from cometmq.store.settings import StoreSettings
+from tests.support.forks import Copy, begin
 
 
 class Replica:
@@ -104,7 +106,7 @@ def append_all(store: MessageStore, offset: int, content: bytes) -> int:
 @contextmanager
 def copying(
     folder: Path, master: str, *, file_size: int = 64 << 20
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> "Iterator[subprocess.Popen[bytes] | Copy]":
     """A process that does nothing but copy into `folder`/store, from the HA port at `master`; killed in the end."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [
@@ -116,7 +118,7 @@ def copying(
         str(file_size),
     ]
     with (folder / "slave.log").open("ab") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = begin(command, stdout=log.fileno(), stderr=log.fileno(), env=dict(os.environ))
     try:
         yield process
     finally:
@@ -130,6 +132,11 @@ async def copy_for_ever(path: str, master: str, file_size: int) -> None:
     await asyncio.Event().wait()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Copy what the arguments say."""
     logging.basicConfig(level=logging.INFO)
     run(copy_for_ever(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+
+
+if __name__ == "__main__":
+    main()
