@@ -128,7 +128,7 @@ def method_of(text: str) -> Any:
     name, *parts = text.split(".")
     found = public(name)
     for part in parts[:-1]:
-        found = inspect.signature(getattr(found, part).fget, eval_str=True).return_annotation
+        found = public(inspect.signature(getattr(found, part).fget).return_annotation)
         assert issubclass(found, BlockingNoun)
     return getattr(found, parts[-1])
 

@@ -48,6 +48,7 @@ from cometmq.model.names import is_derived_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.model.rights import Asker
 from cometmq.model.route import MASTER_ID, QueueData
+from cometmq.model.text import in_quotes
 from cometmq.net.tasks import Tasks
 from cometmq.proxy.backend import HiddenMessages, SendEntry
 from cometmq.proxy.cluster.hidden import HiddenOfBrokers, change_request
@@ -476,4 +477,4 @@ def _order_counts(text: str | None) -> list[tuple[str, str, int]]:
         parts = [part.split(" ") for part in text.split(";")] if text else []
         return [(kind, place, int(count)) for kind, place, count in parts]
     except ValueError:
-        raise CodecError(f"orderCountInfo {text!r:.120} is not valid") from None
+        raise CodecError(f"orderCountInfo {in_quotes(str(text))} is not valid") from None
