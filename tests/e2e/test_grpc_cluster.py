@@ -11,8 +11,18 @@ from typing import Any
 import pytest
 
 from cometmq import Admin, ClientSettings
+from cometmq.client.connection.instance import ClientInstance
+from cometmq.codec.headers.transaction import EndTransaction
 from cometmq.model.credentials import Credentials
+from cometmq.model.flags import TRANSACTION_COMMIT
+from cometmq.model.group import GroupConfig
+from cometmq.model.rights import EVERYBODY
+from cometmq.net.tasks import Tasks
+from cometmq.proxy.cluster.backend import ClusterBackend
 from cometmq.proxy.v2 import messaging_pb2 as pb
+from cometmq.proxy.v2.sent_messages import SendLimits
+from cometmq.proxy.v2.statuses import ProxyRefusal
+from cometmq.steps.on_loop import LoopWorld, Machines
 from tests.e2e.test_grpc_clients import SCENES, make_places, play, play_over_a_kill
 from tests.interop.clients import Result
 from tests.support import processes
@@ -33,7 +43,8 @@ _BROKERS = ("broker-a", "broker-b")
 class ProxiedCluster:
     """A nameserver, two brokers, and two proxies, of which the first two share a port."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, **more: str) -> None:
+        """`more`: Settings of the brokers."""
         self.folder = folder
         self.names = stack.enter_context(processes.nameserver(folder / "names"))
         timely = {"transactionTimeOut": 1000, "transactionCheckInterval": 1000}
@@ -41,7 +52,7 @@ class ProxiedCluster:
             name: stack.enter_context(
                 processes.broker(
                     folder / name, self.names.address,
-                    settings={"brokerName": name, "recallMessageEnable": "true", **timely},
+                    settings={"brokerName": name, "recallMessageEnable": "true", **timely, **more},
                 )
             )
             for name in _BROKERS
@@ -62,9 +73,9 @@ class ProxiedCluster:
 
 
 @contextmanager
-def proxied(folder: Path) -> Iterator[ProxiedCluster]:
+def proxied(folder: Path, **more: str) -> Iterator[ProxiedCluster]:
     with ExitStack() as stack:
-        yield ProxiedCluster(folder, stack)
+        yield ProxiedCluster(folder, stack, **more)
 
 
 @pytest.fixture(scope="module")
@@ -267,6 +278,45 @@ def test_a_topic_that_is_deleted_is_missing_soon(cluster):
         )  # fmt: skip
 
 
+def settings_of(group: str, topics: int, expression: str) -> pb.Settings:
+    """The settings of a push consumer."""
+    made = pb.Settings(client_type=pb.PUSH_CONSUMER)
+    made.subscription.group.name = group
+    for number in range(topics):
+        entry = made.subscription.subscriptions.add(topic=resource(f"{group}-{number}"))
+        entry.expression.CopyFrom(pb.FilterExpression(type=pb.TAG, expression=expression))
+    return made
+
+
+def test_a_transaction_whose_broker_cannot_be_looked_up_may_be_ended_again(cluster, tmp_path):
+    with RawGrpc(cluster.address) as client:
+        half = client.message("py_transaction", b"p", message_type=pb.TRANSACTION)
+        [entry] = client.send(half).entries
+    asked = pb.EndTransactionRequest(
+        topic=resource("py_transaction"), message_id="m", resolution=pb.COMMIT,
+        transaction_id=entry.transaction_id,
+    )  # fmt: skip
+    alone = processes.proxy(tmp_path, f"127.0.0.1:{free_port()}", port=free_port())
+    with alone, RawGrpc(alone.address) as client:
+        assert client.call(asked).status.code == pb.INTERNAL_SERVER_ERROR
+    with RawGrpc(cluster.address) as client:
+        assert client.call(asked).status.code == pb.OK
+
+
+async def test_an_unknown_address_of_a_broker_is_a_refusal_of_the_call():
+    instance = ClientInstance(f"127.0.0.1:{free_port()}")
+    backend = ClusterBackend(instance, SendLimits(1, 1), Tasks("test"))
+    end = EndTransaction("t", 0, 0, TRANSACTION_COMMIT, "m", "t")
+    run = Machines(LoopWorld(), "test").run
+    try:
+        with pytest.raises(ProxyRefusal, match="broker 'broker-z'") as refused:
+            await run(backend.end_transaction("broker-z", end, EVERYBODY))
+        assert refused.value.code == pb.HA_NOT_AVAILABLE
+    finally:
+        await backend.close()
+        await instance.close()
+
+
 def test_a_call_that_is_cancelled_takes_no_message_with_it(cluster):
     with RawGrpc(cluster.address) as client:
         cluster.admin.topics.create("cancelled", queues=1)
@@ -308,6 +358,25 @@ def test_a_broker_that_is_away_does_not_hold_up_the_other(tmp_path):
         queue = pb.MessageQueue(topic=resource("orders"), broker=pb.Broker(name="broker-a"))
         status, _ = client.receive("orders", message_queue=queue)
         assert status.code in (pb.INTERNAL_SERVER_ERROR, pb.PROXY_TIMEOUT, pb.HA_NOT_AVAILABLE)
+
+
+def test_settings_of_a_group_stay_while_the_broker_that_has_it_is_away(tmp_path):
+    script = (
+        "import sys; from cometmq.proxy.cluster import known_settings; known_settings.FRESH_SECONDS = 1.0; "
+        "from cometmq.proxy.cluster.program import run_proxy; sys.exit(run_proxy(sys.argv[1]))"
+    )
+    with proxied(tmp_path, autoCreateSubscriptionGroup="false") as made:
+        made.admin.groups.create(GroupConfig("walkers", orderly=True), broker="broker-a")
+        proxy = made.proxy("forgetful")
+        proxy.command = [sys.executable, "-c", script, proxy.command[-1]]
+        settings = settings_of("walkers", 0, "")
+        with proxy, RawGrpc(proxy.address) as client:
+            for seconds_away in (0, 2, 2):
+                time.sleep(seconds_away)
+                with client.settled(settings) as answer:
+                    assert answer.settings.subscription.fifo
+                if not seconds_away:
+                    made.brokers["broker-a"].kill()
 
 
 def test_clients_need_the_rights_that_the_proxy_knows_and_brokers_see_its_own_account(tmp_path):

@@ -164,8 +164,8 @@ class ClusterBackend:
         return known
 
     async def _find_group(self, name: str) -> GroupConfig:
-        error: CometError = BrokerNotFound("no broker is known; can the nameserver be reached?")
-        is_unknown = False
+        """Return the settings of a group, or defaults if no master has it; known ones stay while a master is away."""
+        is_unknown, away = False, None
         for address in list(self._instance.routes.masters.values()):
             try:
                 return await self._brokers.group_config(address, name)
@@ -174,10 +174,10 @@ class ClusterBackend:
                     raise
                 is_unknown = True
             except NetError as failed:
-                error = failed
-        if is_unknown:
+                away = failed
+        if is_unknown and (away is None or self._groups.peek(name) is None):
             return GroupConfig(name)
-        raise error
+        raise away or BrokerNotFound("no broker is known; can the nameserver be reached?")
 
     def broker(self, topic: str, named: str) -> Steps[str]:
         """Return the broker that a request names, or the topic's only one; the topic's route is fetched if it is unknown."""
@@ -375,14 +375,16 @@ class ClusterBackend:
         self, broker_name: str, wanted: EndTransaction, asker: Asker
     ) -> Steps[object]:
         """Commit or roll back a half message."""
+        return self._waits.steps(self._end_transaction(broker_name, wanted))
+
+    async def _end_transaction(self, broker_name: str, wanted: EndTransaction) -> None:
         half = HalfMessage(
             wanted.msg_id, wanted.topic or "", broker_name, wanted.tran_state_table_offset,
             wanted.commit_log_offset,
         )  # fmt: skip
         api = TransactionApi(self._instance, wanted.producer_group)
         address, state = self._instance.address(broker_name), wanted.commit_or_rollback
-        is_late = bool(wanted.from_transaction_check)
-        return self._waits.steps(api.end(address, half, state, is_late=is_late))
+        await api.end(address, half, state, is_late=bool(wanted.from_transaction_check))
 
     def recall(self, wanted: RecallRequest, client: GrpcClient) -> Steps[str]:
         """Cancel a timed message at the broker that its handle names."""
@@ -391,12 +393,11 @@ class ClusterBackend:
         except CodecError as error:
             raise ProxyRefusal(pb.BAD_REQUEST, str(error)) from None
         broker_name = yield from self.broker(wanted.topic, handle.broker_name)
+        return (yield from self._waits.steps(self._recall(broker_name, wanted)))
+
+    async def _recall(self, broker_name: str, wanted: RecallRequest) -> str:
         address = self._instance.address(broker_name)
-        return (
-            yield from self._waits.steps(
-                self._messages.recall(address, wanted.topic, wanted.recall_handle)
-            )
-        )
+        return await self._messages.recall(address, wanted.topic, wanted.recall_handle)
 
     # --- offsets
 

@@ -55,8 +55,10 @@ def end_transaction(context: CallContext, request: pb.EndTransactionRequest) -> 
 def _check_broker(context: CallContext, topic: str, place: TransactionPlace) -> Steps[None]:
     try:
         yield from context.backend.broker(topic, place.broker_name)
-    except ProxyRefusal:
-        raise _unknown_transaction() from None
+    except ProxyRefusal as error:
+        if error.code == pb.BAD_REQUEST:
+            raise _unknown_transaction() from None
+        raise
 
 
 def _unknown_transaction() -> ProxyRefusal:
