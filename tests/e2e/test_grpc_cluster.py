@@ -1,5 +1,6 @@
 """Two gRPC proxies on one port in front of two brokers: the official Python client, kills, and handles of another proxy."""
 
+import asyncio
 import sys
 import time
 from collections.abc import Iterator
@@ -8,17 +9,24 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
-from cometmq import Admin, ClientSettings
+from cometmq import Admin, AsyncAdmin, ClientSettings
 from cometmq.client.connection.instance import ClientInstance
+from cometmq.codec.bodies.heartbeat import ConsumerPart, ProducerPart
 from cometmq.codec.headers.transaction import EndTransaction
+from cometmq.embedded import AsyncEmbedded
 from cometmq.model.credentials import Credentials
 from cometmq.model.flags import TRANSACTION_COMMIT
 from cometmq.model.group import GroupConfig
 from cometmq.model.rights import EVERYBODY
+from cometmq.model.subscription import SQL92, Subscription
 from cometmq.net.tasks import Tasks
 from cometmq.proxy.cluster.backend import ClusterBackend
+from cometmq.proxy.cluster.members import ClusterMembers
+from cometmq.proxy.services.clients import GrpcClient
+from cometmq.proxy.services.commands import StreamCommands
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.sent_messages import SendLimits
 from cometmq.proxy.v2.statuses import ProxyRefusal
@@ -288,6 +296,31 @@ def settings_of(group: str, topics: int, expression: str) -> pb.Settings:
     return made
 
 
+def test_brokers_learn_of_a_group_beside_those_with_many_subscriptions(cluster):
+    with ExitStack() as stack:
+        proxy = stack.enter_context(cluster.proxy("crowded"))
+        for group in ("many-1", "many-2"):
+            client = stack.enter_context(RawGrpc(proxy.address, group))
+            stack.enter_context(client.settled(settings_of(group, 1_000, "a || b")))
+        modest = stack.enter_context(RawGrpc(proxy.address, "modest"))
+        stack.enter_context(modest.settled(settings_of("modest", 1, "a")))
+        for group in ("modest", "many-2"):
+            wait_until(
+                lambda group=group: set(cluster.admin.groups.connections(group)) == set(_BROKERS),
+                seconds=20, what="the group at both brokers",
+            )  # fmt: skip
+
+
+def test_expressions_above_64_kib_are_refused(cluster):
+    with RawGrpc(cluster.address, "wordy") as client:
+        with client.settled(settings_of("wordy", 2, "a" * 32_768)):
+            pass
+        larger = settings_of("wordy", 2, "a" * 32_769)
+        refused = pytest.raises(grpc.RpcError, match="have 65538 bytes; at most 65536")
+        with refused, client.settled(larger):
+            pass
+
+
 def test_a_transaction_whose_broker_cannot_be_looked_up_may_be_ended_again(cluster, tmp_path):
     with RawGrpc(cluster.address) as client:
         half = client.message("py_transaction", b"p", message_type=pb.TRANSACTION)
@@ -315,6 +348,44 @@ async def test_an_unknown_address_of_a_broker_is_a_refusal_of_the_call():
     finally:
         await backend.close()
         await instance.close()
+
+
+async def ended(tasks: Tasks) -> None:
+    async with asyncio.timeout(30):
+        while tasks:  # noqa: ASYNC110  They tell nobody.
+            await asyncio.sleep(0.1)
+
+
+async def test_a_proxy_tells_brokers_of_900_groups_of_each_kind_with_few_heartbeats():
+    """The largest names and expressions that clients can send; the broker accepts the heartbeats."""
+    long, wordy = "g" * 251, ":" * 60_000
+    names = [f"{long}{number:04}" for number in range(1_000)]
+    consumers = [
+        ConsumerPart(name, (Subscription(name[128:], wordy, SQL92), Subscription("{[")))
+        for name in names
+    ]
+    producers = [ProducerPart(name[128:]) for name in names]
+    tasks = Tasks("test")
+    async with AsyncEmbedded() as cluster, AsyncAdmin(cluster.nameserver) as admin:
+        instance = ClientInstance(cluster.nameserver)
+        await instance.start()
+        members = ClusterMembers(instance, tasks)
+        await members.start()
+        clients = [GrpcClient(name, EVERYBODY, StreamCommands()) for name in names]
+        try:
+            for client, *parts in zip(clients, consumers, producers, strict=True):
+                members.add(parts, client)
+            assert len(tasks) == 1
+            await ended(tasks)
+            assert await admin.groups.producer_connections(producers[899].group)
+            assert set(await admin.groups.connections(names[0])) == {"broker-a"}
+            assert not await admin.groups.producer_connections(producers[900].group)
+            clients[0].close()
+            await ended(tasks)
+            assert not await admin.groups.producer_connections(producers[0].group)
+        finally:
+            await tasks.close()
+            await instance.close()
 
 
 def test_a_call_that_is_cancelled_takes_no_message_with_it(cluster):

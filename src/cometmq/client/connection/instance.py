@@ -55,6 +55,8 @@ _REFRESHING, _BEATING = "refreshing routes", "sending heartbeats to"
 
 # First pause before an unreachable broker is tried again, doubled up to the heartbeat interval, ms.
 _AWAY_MS = 500
+# Above it, producers get a heartbeat of their own: a broker refuses one with more than 1,000 groups. Only a proxy has so many.
+_GROUPS_AT_ONCE = 500
 _CLOSE_MS = 100  # After this time the connection to a former master is aborted.
 # How long a broker stays known after a nameserver last listed it, seconds. A restarted nameserver lists no broker until it
 # registers again (every 30 s), a restarted broker is not listed. Java's nameserver waits as long for a silent broker.
@@ -407,7 +409,13 @@ class ClientInstance:
         consumers = tuple(part for part in parts if isinstance(part, ConsumerPart))
         if not parts:
             return
-        body = encode_heartbeat(Heartbeat(self.client_id, producers, consumers))
+        heartbeats = [Heartbeat(self.client_id, producers, consumers)]
+        if len(parts) > _GROUPS_AT_ONCE:
+            heartbeats = [
+                Heartbeat(self.client_id, producers=producers),
+                Heartbeat(self.client_id, consumers=consumers),
+            ]
+        bodies = list(map(encode_heartbeat, heartbeats))
 
         async def beat(address: str) -> None:
             self._beating.add(address)
@@ -416,7 +424,8 @@ class ClientInstance:
             finally:
                 self._beating.discard(address)
             self._introduced.add(channel)
-            await self._member_api.beat(address, body)
+            for body in bodies:
+                await self._member_api.beat(address, body)
 
         said = await side_by_side(beat, addresses)
         for address, error in zip(addresses, said, strict=True):

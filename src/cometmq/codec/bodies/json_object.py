@@ -178,6 +178,15 @@ def load_object(
     return JsonObject(value, what)
 
 
+def request_share(part: bytes) -> int:
+    """Return what an encoded part of a body takes of the limits of `load_request`, in marks, of REQUEST_PARTS_MAX for a body."""
+    return max(
+        sum(map(part.count, _PART_MARKS)),
+        -(-part.count(b":") * REQUEST_PARTS_MAX // REQUEST_MEMBERS_MAX),
+        -(-len(part) * REQUEST_PARTS_MAX // REQUEST_SIZE_MAX),
+    )
+
+
 def load_request(content: bytes | str, what: str) -> JsonObject:
     """Parse the body of a request like `load_object`, with limits so that parsing is fast.
 

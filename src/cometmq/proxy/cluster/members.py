@@ -4,7 +4,7 @@ Brokers ask the producers of a topic about transactions that were not ended; its
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -13,29 +13,59 @@ from typing import cast
 from cometmq.broker.tables.client_peer import ClientPeer
 from cometmq.client.connection.instance import ClientInstance, Member
 from cometmq.client.producer.producer_member import ProducerMember
-from cometmq.codec.bodies.heartbeat import ConsumerPart, ProducerPart
+from cometmq.codec import fastjson
+from cometmq.codec.bodies.heartbeat import ConsumerPart, ProducerPart, subscription_json
+from cometmq.codec.bodies.json_object import REQUEST_PARTS_MAX, request_share
 from cometmq.codec.record import decode_record
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CodecError
 from cometmq.model.properties import PRODUCER_GROUP
+from cometmq.model.subscription import Subscription
 from cometmq.net.channel import Channel
 from cometmq.net.tasks import Tasks
 from cometmq.proxy.services.clients import GrpcClient
 
 _log = logging.getLogger(__name__)
 
-# Groups in the proxy's heartbeats; brokers refuse those with more than 1,000.
+# Consumer groups in the proxy's heartbeats, and producer groups; brokers refuse a heartbeat with more than 1,000.
 GROUPS_MAX = 900
 PROXY_GROUP = "rmq-proxy-producer"
+# What the subscriptions of all groups may take of a heartbeat (`request_share`); its lists and 900 groups take the rest.
+SUBSCRIPTIONS_SHARE = REQUEST_PARTS_MAX - 2 * GROUPS_MAX - 16
+
+
+class _Room:
+    """What is left of heartbeats for subscriptions, which the groups take and give back, in marks."""
+
+    def __init__(self) -> None:
+        self.left = SUBSCRIPTIONS_SHARE
+        self._has_warned = False
+
+    def take(self, subscription: Subscription) -> int:
+        """Return the share of a subscription, which is taken; 0 if there is not enough."""
+        share = request_share(fastjson.dumps(subscription_json(subscription)))
+        if share <= self.left:
+            self.left -= share
+            return share
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "brokers are not told of all subscriptions of clients: those of the groups together are too large"
+            )
+        return 0
 
 
 class _GroupOfClients:
     """The clients of the proxy in a consumer group, or that produce to a topic, as one member of the group."""
 
-    def __init__(self, part: ConsumerPart | ProducerPart) -> None:
+    def __init__(self, part: ConsumerPart | ProducerPart, room: _Room) -> None:
         self.clients: dict[GrpcClient, ConsumerPart | ProducerPart] = {}
+        self.kind = type(part)
         self._latest = part
+        self._room = room
+        self._taken = 0
+        self._told: ConsumerPart | ProducerPart | None = None
 
     @property
     def group(self) -> str:
@@ -44,17 +74,46 @@ class _GroupOfClients:
 
     def put(self, client: GrpcClient, part: ConsumerPart | ProducerPart) -> None:
         """Add a client, or replace its subscriptions."""
+        if self.clients.get(client) != part:
+            self._told = None
         self.clients[client] = self._latest = part
 
+    def remove(self, client: GrpcClient) -> None:
+        """Remove a client; without any, the group's subscriptions take no room of heartbeats."""
+        self.clients.pop(client, None)
+        self._told = None
+        if not self.clients:
+            self._latest = self.kind(self.group)
+            self._give_back()
+
+    def _give_back(self) -> None:
+        self._room.left += self._taken
+        self._taken = 0
+
     def heartbeat_part(self) -> ConsumerPart | ProducerPart:
-        """Return the part of a heartbeat; for consumers with the latest subscription of any of them to each topic."""
+        """Return the part of a heartbeat; for consumers with the latest subscription of any of them to each topic.
+
+        Subscriptions for which heartbeats have no room are left out: a group's name alone says who is there.
+        """
+        if self._told is None:
+            self._told = self._combined()
+        return self._told
+
+    def _combined(self) -> ConsumerPart | ProducerPart:
         if isinstance(self._latest, ProducerPart):
             return self._latest
         parts = [each for each in self.clients.values() if isinstance(each, ConsumerPart)]
         latest = {
             each.topic: each for part in (*parts, self._latest) for each in part.subscriptions
         }
-        return replace(self._latest, subscriptions=tuple(latest.values()))
+        self._give_back()
+        told = []
+        for each in latest.values():
+            share = self._room.take(each)
+            if share:
+                self._taken += share
+                told.append(each)
+        return replace(self._latest, subscriptions=tuple(told))
 
     def topics(self) -> list[str]:
         """Return an empty list, because the routes in use are refreshed anyway."""
@@ -68,18 +127,17 @@ class _GroupOfClients:
 class ClusterMembers:
     """The groups of all clients, which brokers learn from the heartbeats of the proxy."""
 
-    def __init__(
-        self,
-        instance: ClientInstance,
-        clients: Callable[[], Iterable[GrpcClient]],
-        tasks: Tasks,
-    ) -> None:
-        """`clients` returns those that the proxy knows."""
+    def __init__(self, instance: ClientInstance, tasks: Tasks) -> None:
         self._instance = instance
-        self._clients = clients
         self._tasks = tasks
         self._turn = count()
-        self._groups: dict[tuple[type, str], _GroupOfClients] = {}
+        self._room = _Room()
+        self._groups: dict[type, dict[str, _GroupOfClients]] = {
+            ConsumerPart: {}, ProducerPart: {},
+        }  # fmt: skip
+        # Groups of which brokers learn with the next heartbeat, and whether one is being sent.
+        self._new: list[Member] = []
+        self._is_joining = False
         self._has_warned = False
 
     async def start(self) -> None:
@@ -90,22 +148,32 @@ class ClusterMembers:
 
     def add(self, parts: Iterable[ConsumerPart | ProducerPart], client: GrpcClient) -> None:
         """Register a client in groups; brokers learn of new ones soon, and of changed subscriptions with the next heartbeat."""
-        new: list[Member] = []
         for part in parts:
-            group = self._groups.get((type(part), part.group))
+            groups = self._groups[type(part)]
+            group = groups.get(part.group)
             if group is None:
-                if self._is_full():
+                if self._is_full(groups):
                     continue
-                group = self._groups[type(part), part.group] = _GroupOfClients(part)
-                new.append(group)
+                group = groups[part.group] = _GroupOfClients(part, self._room)
+                self._new.append(group)
             if client not in group.clients:
                 client.on_close.append(partial(self._left, group))
             group.put(client, part)
-        if new:
-            self._tasks.spawn(self._instance.join(*new), "groups")
+        if self._new and not self._is_joining:
+            self._is_joining = True
+            self._tasks.spawn(self._join(), "groups")
 
-    def _is_full(self) -> bool:
-        is_full = len(self._groups) >= GROUPS_MAX
+    async def _join(self) -> None:
+        """Announce new groups, with one heartbeat at a time for all that came until then."""
+        try:
+            while self._new:
+                new, self._new = self._new, []
+                await self._instance.join(*new)
+        finally:
+            self._is_joining = False
+
+    def _is_full(self, groups: Mapping[str, _GroupOfClients]) -> bool:
+        is_full = len(groups) >= GROUPS_MAX
         if is_full and not self._has_warned:
             self._has_warned = True
             _log.warning(
@@ -115,10 +183,14 @@ class ClusterMembers:
         return is_full
 
     def _left(self, group: _GroupOfClients, client: ClientPeer) -> None:
-        group.clients.pop(cast("GrpcClient", client), None)
-        key = type(group.heartbeat_part()), group.group
-        if not group.clients and self._groups.get(key) is group:
-            del self._groups[key]
+        group.remove(cast("GrpcClient", client))
+        groups = self._groups[group.kind]
+        if group.clients or groups.get(group.group) is not group:
+            return
+        del groups[group.group]
+        if group in self._new:  # No broker knows it.
+            self._new.remove(group)
+        else:
             self._tasks.spawn(self._instance.leave(group), "groups")
 
     def _take_check(self, command: Command, channel: Channel) -> bool:
@@ -127,9 +199,10 @@ class ClusterMembers:
             topic = decode_record(command.body).properties().get(PRODUCER_GROUP, "")
         except CodecError:
             return False
+        group = self._groups[ProducerPart].get(topic)
         asked = [
             each
-            for each in self._clients()
+            for each in (group.clients if group is not None else ())
             if topic in each.topics and each.stream is not None and not each.stream.is_closed
         ]
         if not asked:

@@ -71,8 +71,7 @@ class ClusterProxy:
             tls=settings.server_tls(("h2",)),
             is_shared=True,
         )  # fmt: skip
-        clients = self._server.clients
-        backend.members = ClusterMembers(self._instance, lambda: clients, self._tasks)
+        backend.members = ClusterMembers(self._instance, self._tasks)
         await backend.members.start()
         host = listening_host(settings.bind_address, container)
         self.address = join_address(host, await self._server.start(host, settings.grpc_port))

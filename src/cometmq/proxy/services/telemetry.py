@@ -5,7 +5,7 @@ a client that has sent no settings yet, because clients do not send them again w
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -41,6 +41,8 @@ POLL_SECONDS = 20
 # Topics and groups of one client, which are kept.
 TOPICS_MAX = 1_000
 GROUPS_MAX = 100
+# Filter expressions in the settings of a client, all together, bytes.
+EXPRESSIONS_SIZE_MAX = 65_536
 PRODUCER_ATTEMPTS = 3
 _PRODUCER_BACKOFF_MS = (10, 1_000, 2.0)  # First, longest, factor.
 # The pauses of a group without a policy of its own (CustomizedRetryPolicy of RocketMQ), seconds.
@@ -133,6 +135,7 @@ class ClientTelemetry:
         for name in names:
             context.check(Right.READER, topic_accesses(name, Action.SUB))
         _check_room(context.client, group)
+        _check_expressions(entries)
         context.client.subscriptions[group] = tuple(
             _subscription(name, entry.expression, self._clock.now_ms())
             for name, entry in zip(names, entries, strict=True)
@@ -286,6 +289,15 @@ def _check_room(client: GrpcClient, group: str) -> None:
     if len(client.subscriptions) >= GROUPS_MAX and group not in client.subscriptions:
         raise ProxyRefusal(
             pb.BAD_REQUEST, f"a client can be in at most {GROUPS_MAX} consumer groups"
+        )
+
+
+def _check_expressions(entries: Iterable[pb.SubscriptionEntry]) -> None:
+    size = sum(len(entry.expression.expression.encode()) for entry in entries)
+    if size > EXPRESSIONS_SIZE_MAX:
+        raise ProxyRefusal(
+            pb.ILLEGAL_FILTER_EXPRESSION,
+            f"the filter expressions of the settings have {size} bytes; at most {EXPRESSIONS_SIZE_MAX} are allowed",
         )
 
 
