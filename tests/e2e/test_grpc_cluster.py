@@ -25,6 +25,7 @@ from cometmq.model.subscription import SQL92, Subscription
 from cometmq.net.tasks import Tasks
 from cometmq.proxy.cluster.backend import ClusterBackend
 from cometmq.proxy.cluster.members import ClusterMembers
+from cometmq.proxy.cluster.waits import WAITS_OF_CLIENT_MAX, Waits
 from cometmq.proxy.services.clients import GrpcClient
 from cometmq.proxy.services.commands import StreamCommands
 from cometmq.proxy.v2 import messaging_pb2 as pb
@@ -348,6 +349,21 @@ async def test_an_unknown_address_of_a_broker_is_a_refusal_of_the_call():
     finally:
         await backend.close()
         await instance.close()
+
+
+async def test_receives_that_a_broker_still_holds_are_limited_for_each_client():
+    waits, held = Waits(), asyncio.Event()
+    run = Machines(LoopWorld(), "test").run
+    client, other = (GrpcClient(name, EVERYBODY, StreamCommands()) for name in ("one", "other"))
+    running = [run(waits.steps(held.wait(), client)) for _ in range(WAITS_OF_CLIENT_MAX)]
+    await asyncio.sleep(0)
+    with pytest.raises(ProxyRefusal, match="brokers hold 1000 receives") as refused:
+        await run(waits.steps(held.wait(), client))
+    assert refused.value.code == pb.TOO_MANY_REQUESTS
+    running.append(run(waits.steps(held.wait(), other)))
+    held.set()
+    await asyncio.gather(*running)
+    assert await run(waits.steps(held.wait(), client))
 
 
 async def ended(tasks: Tasks) -> None:

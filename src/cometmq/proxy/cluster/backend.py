@@ -241,7 +241,7 @@ class ClusterBackend:
         self, broker_name: str, request: PopRequest, caller: Caller[PopResult]
     ) -> Steps[PopResult | None]:
         """Pop messages; the broker waits for some."""
-        return self._waits.steps(self._pop(broker_name, request))
+        return self._waits.steps(self._pop(broker_name, request), caller.owner)
 
     async def _pop(self, broker_name: str, request: PopRequest) -> PopResult:
         address = self._instance.address(broker_name)
@@ -405,7 +405,7 @@ class ClusterBackend:
         self, broker_name: str, request: PullRequest, caller: Caller[PullAnswer]
     ) -> Steps[PullAnswer | None]:
         """Pull messages; the broker waits for some."""
-        return self._waits.steps(self._pull(broker_name, request))
+        return self._waits.steps(self._pull(broker_name, request), caller.owner)
 
     async def _pull(self, broker_name: str, request: PullRequest) -> PullAnswer:
         address = self._instance.address(broker_name)
