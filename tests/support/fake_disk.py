@@ -221,6 +221,8 @@ class FakeDisk:
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
         self._called("pread")
+        if size < 0:
+            raise OSError(errno.EINVAL, "Invalid argument")
         return bytes(self._open[fd][0].content[offset : offset + size])
 
     def pread_nowait(self, fd: int, size: int, offset: int) -> Buffer | None:

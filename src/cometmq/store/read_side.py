@@ -129,14 +129,14 @@ class ReadSide:
         is_within = all(
             size >= RECORD_SIZE_MIN and offset <= end - size for offset, size in places
         )
-        runs = [(offset, offset + size) for offset, size in places]
+        # A caller may order places by due times, or have them from damaged entries of a queue.
+        ascending = sorted(set(places))
+        runs = [(offset, offset + size) for offset, size in ascending]
         pieces = self._reader.read_pieces(runs) if is_within else None
         if pieces is None:
             return [self.read_record(offset, size) for offset, size in places]
-        return [
-            piece if _is_record(piece, *place) else None
-            for piece, place in zip(pieces, places, strict=True)
-        ]
+        found = dict(zip(ascending, pieces, strict=True))
+        return [found[place] if _is_record(found[place], *place) else None for place in places]
 
     def store_time_at(self, queue: ConsumeQueue, offset: int, *, may_wait: bool = True) -> int:
         """Return the store time of a message, or of the next after a gap, in ms; -1 (batch queues: also 0) if none is found.

@@ -489,7 +489,10 @@ class Reader:
         return records
 
     def _spans(self, runs: list[Run]) -> list[tuple[LogFile, int, list[Run]]]:
-        """Group pieces of the log that are read with one call; return (file, physical offset, pieces) of each group."""
+        """Group pieces of the log that are read with one call; return (file, physical offset, pieces) of each group.
+
+        A piece that is not behind the one before, as damaged queue entries can name, begins a group.
+        """
         spans: list[tuple[LogFile, int, list[Run]]] = []
         span: list[Run] = []
         start = file_end = -1
@@ -497,7 +500,7 @@ class Reader:
             is_near = (
                 span
                 and run[1] <= file_end
-                and run[0] - span[-1][1] <= _SPAN_GAP
+                and 0 <= run[0] - span[-1][1] <= _SPAN_GAP
                 and run[1] - start <= _SPAN_SIZE
             )
             if not is_near:

@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -290,6 +291,22 @@ def test_entries_that_are_zero_are_built_again_and_no_message_is_passed_over():
 def test_no_record_is_read_where_none_begins(offset, store):
     put(store, b"x" * 200)
     assert store.read_record(offset) is None
+
+
+def test_records_of_places_in_any_order_are_those_of_their_places(tmp_path: Path):
+    store = open_store(tmp_path)
+    put(store, *[b"%d" % n + b"x" * 1500 for n in range(30)])
+    places = [
+        (each.physical_offset, each.size) for each in store.entries(queue_of(store), 0, 30)
+    ]
+    assert places[-1][0] > SMALL.commitlog_file_size
+    Random(1).shuffle(places)
+    for asked in (places, places[::-1], [*places, places[3]], [*places, (places[3][0], 999)]):
+        expected = [store.read_record(*place) for place in asked]
+        assert [
+            None if each is None else bytes(each) for each in store.read_records(asked)
+        ] == expected
+    store.close()
 
 
 KEYED = encode_properties({"KEYS": "a"})

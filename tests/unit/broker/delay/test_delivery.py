@@ -20,9 +20,10 @@ from cometmq.steps.steps import Elsewhere
 from cometmq.store.config_file import ConfigFile
 from tests.support.hand_broker import PATH, HandBroker
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import HOST_V4
+from tests.support.store_puts import HOST_V4, later
 
 FILE = f"{PATH}/config/delayOffset.json"
+FIRST_LEVEL = f"{PATH}/consumequeue/SCHEDULE_TOPIC_XXXX/0/{0:020d}"
 TOPICS = (TopicConfig("Orders", 2, 2), TopicConfig("Others", 1, 1))
 
 
@@ -109,6 +110,21 @@ def test_many_that_are_due_at_once_come_in_their_order(delays):
         delays.send(body, 1)
     delays.broker.world.pass_time(1.1)
     assert delays.orders() == bodies
+
+
+def test_an_entry_that_points_backwards_stops_no_level(delays):
+    delays.send(b"before", 1)
+    delays.broker.world.pass_time(1.2)
+    delays.send(b"right", 1)
+    delays.send(b"damaged", 1)
+    store = delays.broker.store
+    queue = store.queue("SCHEDULE_TOPIC_XXXX", 0)
+    damaged = store.entries(queue, 2, 1)[0]._replace(physical_offset=0)
+    later(store, delays.broker.clock)
+    delays.broker.disk.names[FIRST_LEVEL].content[40:48] = bytes(8)
+    assert store.entries(queue, 2, 1) == [damaged]
+    delays.broker.world.pass_time(2)
+    assert delays.orders() == [b"before", b"right", b"damaged"]
 
 
 def test_a_clock_that_was_set_back_keeps_nobody_waiting_longer_than_the_level(delays):

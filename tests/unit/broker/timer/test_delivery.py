@@ -213,6 +213,16 @@ def test_many_for_one_second_come_in_the_order_of_their_times(timed):
     assert (len(timed.orders()), timed.orders()) == (300, sorted(timed.orders()))
 
 
+def test_none_is_lost_where_those_that_came_first_are_due_last(timed):
+    dues = range(START + 1900, START + 1100, -50)
+    for due_ms in dues:
+        timed.send(b"%d" % due_ms, due_ms)
+    timed.world.pass_time(0.5)
+    timed.broker.clock.turn(2)
+    timed.world.pass_time(2)
+    assert timed.orders() == [b"%d" % due_ms for due_ms in reversed(dues)]
+
+
 def test_it_can_come_into_the_second_that_runs(timed):
     timed.send(b"second", START + 900)
     timed.world.pass_time(0.2)
