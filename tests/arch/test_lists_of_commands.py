@@ -58,6 +58,14 @@ def test_every_name_is_completed(name: str) -> None:
     assert lacking == []
 
 
+def kind_of(option: Any) -> type:
+    """What its values are; one that may be repeated has the kind of its values."""
+    if hasattr(option, "type"):  # Before typer 0.29.
+        return type(option.type)
+    found = option.type_descriptor.annotation
+    return next(iter(get_args(found)), found)
+
+
 def test_an_option_has_one_meaning_and_one_type_in_every_command() -> None:
     meanings: dict[str, dict[tuple[type, str], list[str]]] = defaultdict(
         lambda: defaultdict(list)
@@ -70,10 +78,7 @@ def test_an_option_has_one_meaning_and_one_type_in_every_command() -> None:
                 # The columns of --sort are those of the list.
                 text = "" if option == "--sort" else getattr(each, "help", "") or ""
                 if option.startswith("--") and (name, option) not in GIVEN:
-                    found = each.type_descriptor.annotation
-                    # One that may be repeated gives a list.
-                    kind = next(iter(get_args(found)), found)
-                    meanings[option][kind, text].append(name)
+                    meanings[option][kind_of(each), text].append(name)
     assert {option: dict(kinds) for option, kinds in meanings.items() if len(kinds) > 1} == {}
 
 
