@@ -12,7 +12,7 @@ from tests.support.command_line import commands
 from tests.support.processes import free_port
 
 # They start a server, which a closed port does not stop; or read what is behind them as a job's.
-PROGRAMS = {("up",), ("nameserver",), ("broker",), ("dashboard",), ("pipeline",)}
+PROGRAMS = {("up",), ("nameserver",), ("broker",), ("proxy",), ("dashboard",), ("pipeline",)}
 # It only writes an address down.
 NOTES = {("profile", "create"), ("profile", "set")}
 # What an argument or a needed option must look like to be taken.
