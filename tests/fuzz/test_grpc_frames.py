@@ -95,6 +95,11 @@ class BadClients:
             said[at:at] = said[at : at + chance.randrange(1, 60)]
         said += b"\0" * (not said)
 
+    def _priority(self) -> bytes:
+        """Depends on a stream that is open, was, or will be, on none, or on itself."""
+        on = self._chance.choice([0, *range(1, self._next + 4, 2)])
+        return on.to_bytes(4) + b"\1"
+
     def _frame(self) -> bytes:
         chance = self._chance
         if not self._open or chance.random() < 0.4:
@@ -118,7 +123,7 @@ class BadClients:
             lambda: frame(PING, bytes(8)),
             lambda: body_frames(stream, message(chance.randbytes(40_000))),
             lambda: frame(DATA, b"\3" + b"text" + bytes(3), stream=stream, flags=PADDED),
-            lambda: frame(PRIORITY, b"\0\0\0\0\1", stream=stream),
+            lambda: frame(PRIORITY, self._priority(), stream=stream),
             lambda: frame(chance.choice((GOAWAY, 10, 77)), chance.randbytes(9)),
             lambda: self._ended(stream, self._head(stream, [(b"x-end", b"it")], END_STREAM)),
         )
@@ -172,7 +177,7 @@ class BadClients:
         if kind < 0.1:
             payload, flags = b"\1" + payload + bytes(1), flags | PADDED
         elif kind < 0.2:
-            payload, flags = b"\0\0\0\0\1" + payload, flags | WITH_PRIORITY
+            payload, flags = self._priority() + payload, flags | WITH_PRIORITY
         elif kind < 0.4:
             end = chance.randrange(len(payload))
             return frame(HEADERS, payload[:end], stream=stream, flags=flags) + frame(

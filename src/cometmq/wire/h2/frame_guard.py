@@ -1,8 +1,9 @@
 """Limits on the frames of an HTTP/2 client and on their order, checked by their headers before an engine handles them.
 
 Known attacks send cheap frames that cost the server much: resets of requests just begun (CVE-2023-44487), endless
-CONTINUATION (CVE-2024-27316), PING, SETTINGS and empty frames (CVE-2019-9512, 9515, 9518). A rate may be exceeded for a
-moment: a client that gives up all its waiting calls at once is no attacker.
+CONTINUATION (CVE-2024-27316), PING, SETTINGS and empty frames (CVE-2019-9512, 9515, 9518), or streams that depend on each
+other in long chains (CVE-2019-9513). A rate may be exceeded for a moment: a client that gives up all its waiting calls at
+once is no attacker.
 
 Libraries differ in what they do with frames that come out of their order or have a wrong size, and with those that a
 server has no use for. So the former are refused here, and the latter reach no library.
@@ -28,7 +29,7 @@ _SIZES = {PRIORITY: 5, RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
 _SETTING_SIZE = 6
 _PADDED = 0x8
 _WITH_PRIORITY = 0x20
-_CHECKED_INSIDE = frozenset((PRIORITY, WINDOW_UPDATE))
+_CHANGED = frozenset((PRIORITY, GOAWAY, WINDOW_UPDATE))
 _OF_CONNECTION = frozenset((SETTINGS, PING, GOAWAY))
 # A type that no library knows, so that each drops the frame, or refuses it within a header block.
 _UNKNOWN = 0xFF
@@ -96,8 +97,8 @@ class FrameGuard:
     def cut(self, data: bytes, start: int, now: float) -> tuple[bytes, int]:
         """Return the bytes from `start` that an engine may handle next, and where they end in `data`.
 
-        These are bytes of the preface, or at most FRAMES_AT_ONCE whole frames. GOAWAY and unknown frames are returned
-        with a type that no library knows.
+        These are bytes of the preface, or at most FRAMES_AT_ONCE whole frames. GOAWAY, PRIORITY and unknown frames are
+        returned with a type that no library knows, and HEADERS with a priority depend on no stream.
 
         Raises:
             H2Fault: A frame there breaks a limit, or the order of frames.
@@ -121,16 +122,15 @@ class FrameGuard:
             self._is_checked = end - at < _HEAD_SIZE + size
             if self._is_checked:
                 break
-            if kind == GOAWAY or kind > CONTINUATION:
-                changes.append((at + _TYPE_AT, _UNKNOWN))
-            elif kind in _CHECKED_INSIDE:
-                inside = at + _HEAD_SIZE
-                number = int.from_bytes(data[inside : inside + 4])
-                _check_number(kind, stream & _STREAM_MASK, number & _STREAM_MASK)
-                if kind == WINDOW_UPDATE and number > _STREAM_MASK:
-                    changes.append((inside, data[inside] & ~_RESERVED))  # `jh2` does not.
+            if kind in _CHANGED or kind > CONTINUATION:
+                changes += _changes(kind, stream & _STREAM_MASK, data, at)
             elif kind <= HEADERS and flags & (_PADDED | _WITH_PRIORITY):
-                _check_parts(kind, flags, data[at + _HEAD_SIZE] if size else 0, size)
+                inside = at + _HEAD_SIZE
+                _check_parts(kind, flags, data[inside] if size else 0, size)
+                if kind == HEADERS and flags & _WITH_PRIORITY:
+                    inside += bool(flags & _PADDED)
+                    _check_dependency(stream & _STREAM_MASK, data, inside)
+                    changes += [(place, 0) for place in range(inside, inside + 4)]
             at += _HEAD_SIZE + size
         else:
             self.has_more = at < end
@@ -248,11 +248,25 @@ class FrameGuard:
         self._resets.use(now)
 
 
-def _check_number(kind: int, stream: int, number: int) -> None:
-    """Check numbers that libraries ignore if a stream is over, or in some of their releases."""
-    if kind == WINDOW_UPDATE and not number:
-        raise H2Fault(H2Error.PROTOCOL_ERROR, "a window grows by nothing")
-    if kind == PRIORITY and number == stream:
+def _changes(kind: int, stream: int, data: bytes, at: int) -> list[tuple[int, int]]:
+    """Check a number that libraries ignore in some cases, and return what to change: places in `data` and their bytes."""
+    inside = at + _HEAD_SIZE
+    if kind == WINDOW_UPDATE:
+        number = int.from_bytes(data[inside : inside + 4])
+        if not number & _STREAM_MASK:
+            raise H2Fault(H2Error.PROTOCOL_ERROR, "a window grows by nothing")
+        # `jh2` does not ignore the reserved bit.
+        return [(inside, data[inside] & ~_RESERVED)] if number > _STREAM_MASK else []
+    if kind == PRIORITY:
+        _check_dependency(stream, data, inside)
+    return [(at + _TYPE_AT, _UNKNOWN)]
+
+
+def _check_dependency(stream: int, data: bytes, at: int) -> None:
+    """Check the stream on which another one depends by a priority."""
+    if not stream:
+        raise H2Fault(H2Error.PROTOCOL_ERROR, "a priority names no stream")
+    if int.from_bytes(data[at : at + 4]) & _STREAM_MASK == stream:
         raise H2Fault(H2Error.PROTOCOL_ERROR, f"stream {stream} depends on itself")
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 
 import pytest
 from jh2.hpack import Decoder
@@ -33,6 +35,7 @@ from tests.support.h2_frames import (
     HEADERS,
     HELLO,
     INITIAL_WINDOW_SIZE,
+    PADDED,
     PING,
     PREFACE,
     PRIORITY,
@@ -40,6 +43,7 @@ from tests.support.h2_frames import (
     RST_STREAM,
     SETTINGS,
     WINDOW_UPDATE,
+    WITH_PRIORITY,
     Frame,
     block,
     body_frames,
@@ -411,6 +415,70 @@ def test_a_window_that_opens_a_little_costs_no_more_beside_many_that_wait(window
     assert costs[0] == costs[1]
 
 
+def requests_with_priorities(*, is_chain: bool, flags: int = 0) -> bytes:
+    """Requests each of which depends on the one before, or on none."""
+    padding = b"\0" * bool(flags)
+    flags |= END_HEADERS | END_STREAM | WITH_PRIORITY
+    return b"".join(
+        frame(
+            HEADERS,
+            padding + priority(stream, is_chain=is_chain) + block(request_fields()),
+            stream=stream,
+            flags=flags,
+        )
+        for stream in range(1, 4001, 2)
+    )
+
+
+def priorities_of_requests(*, is_chain: bool) -> bytes:
+    """Requests, and that each depends on the one before, or on none."""
+    streams = range(1, 4001, 2)
+    return b"".join(request(stream, is_last=True) for stream in streams) + b"".join(
+        frame(PRIORITY, priority(stream, is_chain=is_chain), stream=stream)
+        for stream in streams
+    )
+
+
+def priority(stream: int, *, is_chain: bool) -> bytes:
+    """The stream on which another one depends, and a weight."""
+    return (stream - 2 if is_chain and stream > 1 else 0).to_bytes(4) + b"\x10"
+
+
+def seconds_of_answers(said: bytes) -> float:
+    """Processor time of the answers to the last 200 of the requests in these bytes."""
+    talk = Talk()
+    talk.say(said)
+    streams = [each.stream for each in talk.events if isinstance(each, Opened)][-200:]
+    assert len(streams) == 200
+    for stream in streams:
+        talk.engine.send_head(stream, HEAD)
+        talk.engine.send(stream, b"x")
+    begin = time.process_time()
+    talk.flush()
+    spent = time.process_time() - begin
+    assert {stream for stream, each in responses(talk.frames).items() if each.body} == set(
+        streams
+    )
+    return spent
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        priorities_of_requests,
+        requests_with_priorities,
+        partial(requests_with_priorities, flags=PADDED),
+    ],
+    ids=["PRIORITY", "HEADERS", "padded HEADERS"],
+)
+def test_an_answer_costs_no_more_where_streams_depend_on_each_other(said):
+    chained, flat = (
+        min(seconds_of_answers(said(is_chain=is_chain)) for _ in range(3))
+        for is_chain in (True, False)
+    )
+    assert chained < 3 * flat + 0.001
+
+
 # --- bad connections, each ended with the right code, in bounded time and memory
 
 ENDLESS = request(1)[:4] + b"\0" + request(1)[5:]  # Without END_HEADERS.
@@ -507,6 +575,17 @@ FAULTS = {
         PROTOCOL,
     ),
     "PRIORITY on itself": (HELLO + frame(PRIORITY, b"\0\0\0\1\1", stream=1), PROTOCOL),
+    "PRIORITY of no stream": (HELLO + frame(PRIORITY, b"\0\0\0\1\1"), PROTOCOL),
+    "request that depends on itself": (
+        HELLO
+        + frame(
+            HEADERS,
+            b"\0\x80\0\0\1\1" + block(request_fields()),
+            stream=1,
+            flags=END_HEADERS | WITH_PRIORITY | PADDED,
+        ),
+        PROTOCOL,
+    ),
     "PING flood": (HELLO + frame(PING, bytes(8)) * 1000, CALM),
     "SETTINGS flood": (HELLO + settings() * 1000, CALM),
     "SETTINGS acknowledged twice": (HELLO + frame(SETTINGS, flags=ACK), PROTOCOL),
