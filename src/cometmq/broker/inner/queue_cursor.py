@@ -23,15 +23,15 @@ class QueueCursor:
         queue = self._store.queue(self._topic, self._queue_id)
         return queue is None or self.offset >= queue.max_offset
 
-    def next_records(self) -> Steps[list[Record]]:
-        """Return up to 32 messages, and move after them; none at the end, or if the read gets no further.
+    def next_records(self, count: int = _TOGETHER_MAX) -> Steps[list[Record]]:
+        """Return up to `count` messages, 32 at most, and move after them; none at the end, or if the read gets no further.
 
         Raises:
             CodecError: A record cannot be decoded; the cursor has moved all the same.
             OSError: The disk failed.
         """
         while not self.is_at_end:
-            found = yield from self._get(self.offset, _TOGETHER_MAX)
+            found = yield from self._get(self.offset, min(count, _TOGETHER_MAX))
             # An empty result can have more after it: messages that retention deleted, or a gap.
             if not found.records and found.next_offset <= self.offset:
                 break

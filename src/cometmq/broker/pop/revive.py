@@ -15,7 +15,7 @@ from cometmq.broker.pop.check_points import CheckPoint, PointState
 from cometmq.broker.pop.journal import Journal
 from cometmq.broker.pop.waiting import PopLongPolls
 from cometmq.codec.record import Record
-from cometmq.model.errors import CometError
+from cometmq.model.errors import CodecError, CometError
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.names import (
     is_retry_topic,
@@ -97,7 +97,12 @@ class Revive:
         for offset in left:
             if offset >= cursor.offset:  # It was not read with those before it.
                 cursor.offset = offset
-                some = yield from cursor.next_records()
+                try:
+                    some = yield from cursor.next_records(left[-1] - offset + 1)
+                except CodecError:  # Maybe of one that is not left.
+                    cursor.offset = offset + 1
+                    record = yield from cursor.record_at(offset)
+                    some = [] if record is None else [record]
                 records += [record for record in some if record.queue_offset in left]
         return records
 

@@ -170,6 +170,28 @@ async def test_a_new_group_is_not_sent_to_the_beginning_of_an_old_queue_whose_re
     assert [bodies(answer) for answer in caller.answers] == [[b"2"]]
 
 
+def came_again(bench: Bench) -> list[bytes]:
+    records = bench.parts.store.get("%RETRY%g_orders", 0, 0).records
+    return [record.body for record in decode_records(b"".join(records))]
+
+
+@pytest.mark.parametrize("damaged", [1, 3])
+async def test_a_damaged_message_that_is_not_to_come_again_stops_no_other(
+    bench, tmp_path, damaged
+):
+    bench.send(*[b"%d" % number * 40 for number in range(4)])
+    assert len(bodies(bench.popped(max_msg_nums=3))) == 3
+    (point,) = bench.check_points.points()
+    bench.check_points.acknowledge_bits(point, 1 << 1)
+    entry = bench.parts.store.entries(bench.parts.store.queue("orders", 0), damaged, 1)[0]
+    (log,) = (tmp_path / "commitlog").iterdir()
+    with log.open("r+b") as file:
+        file.seek(entry.physical_offset + 84)
+        file.write(b"\x7f")
+    bench.pass_time(61)
+    assert came_again(bench) == [b"0" * 40, b"2" * 40]
+
+
 async def test_a_pop_that_was_answered_at_once_keeps_what_came_with_it(bench):
     bench.send(b"1")
     assert not bench.pop().is_held
