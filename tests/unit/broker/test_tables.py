@@ -13,6 +13,7 @@ import pytest
 from cometmq import __version__
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.locks import BELIEF_SECONDS, LOCK_SECONDS, QueueLocks
+from cometmq.broker.tables.logged_table import place_key
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.bodies.group_config import encode_group_config
 from cometmq.codec.bodies.lock import LockRequest, decode_locked, encode_lock_request
@@ -285,6 +286,18 @@ async def test_a_renewed_lock_lasts_and_writes_nothing(locks, clock):
         assert (obtained, saving) == (QUEUES, None)
     assert taken(locks, QUEUES, "g", "b") == []
     assert locks.is_group_ordered("g")
+
+
+async def test_a_lock_that_expired_is_written_when_its_owner_renews_it(locks, clock):
+    """Since it expired, a snapshot of the locks may have been written that lacks it."""
+    noted: list[str] = []
+    locks.on_change.append(noted.append)
+    await locks.lock(QUEUES[:1], group="g", client_id="a")[1]
+    clock.turn(LOCK_SECONDS)
+    obtained, saving = locks.lock(QUEUES[:1], group="g", client_id="a")
+    assert obtained == QUEUES[:1]
+    assert saving is not None
+    assert noted == [place_key("g", "TBW102", 0)] * 2
 
 
 async def test_a_lock_whose_save_failed_is_not_granted_before_another_save(locks, tmp_path):

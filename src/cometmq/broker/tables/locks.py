@@ -129,7 +129,8 @@ class QueueLocks:
             held = locks.get(queue)
             if held is not None and held[0] != client_id and held[1] > now:
                 continue
-            if held is None or held[0] != client_id:
+            # A snapshot in the log that was written since it expired lacks the lock.
+            if held is None or held[0] != client_id or held[1] <= now:
                 size = _size_of(group, queue, client_id)
                 if held is not None:
                     size -= _size_of(group, queue, held[0])
