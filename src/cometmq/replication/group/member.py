@@ -533,6 +533,7 @@ class RaftMember:
             if start < log.end:
                 assert not self._ready.writes, "the caller has not taken what is ready"
                 log.truncate(start)
+                self._drop_parts()
                 self._ready.has_new_rows = True
                 self._ready.truncate_to = start
                 self._matched = min(self._matched, start)
@@ -550,6 +551,12 @@ class RaftMember:
             and part.seen_run == self.hard.run
         ):
             self._keep(self.hard._replace(is_sure=True))
+
+    def _drop_parts(self) -> None:
+        """Send no part that was prepared before this member lost the lead: its bytes would be read from the changed log."""
+        self._ready.messages = [
+            each for each in self._ready.messages if not isinstance(each[1], Append)
+        ]
 
     def _restart(self, part: Restart) -> None:
         if part.begin <= self.log.commit:

@@ -90,6 +90,7 @@ class GroupLogBytes:
         Raises:
             StoreError: The store accepts nothing now, or for good; or the bytes are no whole records (RecordIllegal).
         """
+        self._chunks.clear()  # The log may have been truncated since they were cut.
         end = self._store.append_raw(offset, content)
         if end == offset:
             raise RecordIllegal(f"the bytes at physical offset {offset} are no whole record")
