@@ -24,6 +24,7 @@ from cometmq.broker.replication.group.member_files import (
 from cometmq.broker.replication.group.running_member import GroupPlace, open_member
 from cometmq.codec.record import decode_record
 from cometmq.model.errors import CodecError, LinkError, SettingsError, StoreDamaged
+from cometmq.replication.group.group_log import GroupLog
 from cometmq.replication.group.history import Row
 from cometmq.replication.group.member import HardState
 from cometmq.replication.group.messages import MemberPlace, Membership
@@ -208,7 +209,7 @@ def greet(here: OwnGreeting, there: OwnGreeting, peer: str = "n0") -> object:
     challenge, hello = Challenge(here), Hello(there, peer)
     answer = hello.answer(frame_of(challenge.challenge()))
     assert answer is not None
-    known = KnownPlaces(CHANGED.places, since=7)
+    known = KnownPlaces(CHANGED.places, since=7, term=3)
     told, welcome = challenge.hello(frame_of(answer), frozenset(VOTERS), known)
     assert hello.answer(frame_of(welcome)) is None
     assert hello.known == known
@@ -241,6 +242,44 @@ def test_a_refused_member_learns_whether_it_is_in_the_list(kind):
     with pytest.raises(LinkError, match="it refuses this member: why") as refused:
         Hello(greeting("n1"), "n0").answer(frame_of(refusal(kind("why"))))
     assert type(refused.value) is kind
+
+
+def log_of(
+    terms: tuple[Row[int], ...], change_at: int, commit: int, begin: int = 0
+) -> GroupLog:
+    log = GroupLog(
+        0,
+        900,
+        membership=Membership(VOTERS),
+        terms=terms,
+        memberships=[Row(change_at, CHANGED)],
+    )
+    log.commit = commit
+    log.drop_before(begin)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("theirs", "own", "is_older"),
+    [
+        # The own change is one of an old leader, and was never committed.
+        (log_of((Row(0, 1), Row(500, 3)), 600, 700), log_of((Row(0, 1),), 800, 500), False),
+        (log_of((Row(0, 1),), 300, 400), log_of((Row(0, 1),), 800, 500), False),
+        # Theirs is.
+        (log_of((Row(0, 1),), 800, 500), log_of((Row(0, 1), Row(500, 3)), 600, 700), True),
+        (log_of((Row(0, 1),), 300, 400), log_of((Row(0, 1),), 600, 700), True),
+        (log_of((Row(0, 1),), 600, 600), log_of((Row(0, 1),), 600, 700), False),
+        # Retention has deleted the bytes of the later change, and with them their term.
+        (
+            log_of((Row(0, 1), Row(200, 2), Row(400, 3)), 300, 800, begin=700),
+            log_of((Row(0, 1),), 100, 150), False,
+        ),
+    ],
+)  # fmt: skip
+def test_a_list_of_members_is_older_than_a_later_change_that_is_committed(
+    theirs, own, is_older
+):
+    assert KnownPlaces.of(theirs).is_older(own) is is_older
 
 
 def test_a_member_that_does_not_know_the_secret_gets_no_messages():

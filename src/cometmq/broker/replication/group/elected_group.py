@@ -152,7 +152,7 @@ class ElectedGroup:
 
     def _learn(self, known: KnownPlaces) -> None:
         """Note the addresses that another member knows, unless its list is older; this member's log may not have them yet."""
-        if known.since < self.running.member.log.memberships.start_of_last():
+        if known.is_older(self.running.member.log):
             return
         found = {
             each.member: PeerAddress(*split_address(each.address)) for each in known.places
@@ -167,9 +167,7 @@ class ElectedGroup:
         if self._is_closed:
             return
         known, running = self._addresses(), self.running
-        log = running.member.log
-        places = KnownPlaces(log.membership.places, log.memberships.start_of_last())
-        self._port.admit(frozenset(known), places)
+        self._port.admit(frozenset(known), KnownPlaces.of(running.member.log))
         for member, link in list(self._links.items()):
             if known.get(member) != link.place:
                 del self._links[member], self._senders[member]

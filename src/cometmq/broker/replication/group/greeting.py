@@ -4,16 +4,17 @@
 | --- | --- |
 | the member that was connected to | `challenge`: its group and id, and random bytes |
 | the one that connected | `hello`: its group, id, number of its run, its broker's address, random bytes, and a proof |
-| the member that was connected to | `welcome` with a proof, the places of all members and the offset from which they apply, or `refusal` with the reason |
+| the member that was connected to | `welcome` with a proof, the places of all members with the offset and the term from which they apply, or `refusal` with the reason |
 
 With haSecretFile, each proves that it knows the secret (`codec.replication.proof_of`).
 """
 
 import secrets
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from cometmq.codec.replication import CHANCE_SIZE, is_proof, proof_of
 from cometmq.model.errors import CodecError, LinkError
+from cometmq.replication.group.group_log import GroupLog
 from cometmq.replication.group.messages import MemberPlace
 from cometmq.replication.group.wire import (
     VERSION,
@@ -60,10 +61,24 @@ class KnownPlaces(NamedTuple):
     Attributes:
         places: Addresses and ids; empty while dLegerPeers applies.
         since: Physical offset of the change of members from which they apply; 0 before the first change.
+        term: Term of that change; if retention has deleted its bytes, that of the log's beginning.
     """
 
     places: tuple[MemberPlace, ...] = ()
     since: int = 0
+    term: int = 0
+
+    @classmethod
+    def of(cls, log: GroupLog) -> Self:
+        """Return the places in a member's log."""
+        since = log.memberships.start_of_last()
+        term = log.terms.before(max(since + 1, log.begin))
+        return cls(log.membership.places, since, term)
+
+    def is_older(self, log: GroupLog) -> bool:
+        """Return whether a member's log has a later change that is committed; the term decides first, as logs may have parted."""
+        own = KnownPlaces.of(log)
+        return own.since < log.commit and (self.term, self.since) < (own.term, own.since)
 
 
 class Challenge:
@@ -120,6 +135,7 @@ class Challenge:
                 "proof": mine.hex(),
                 "places": [*map(list, known.places)],
                 "since": known.since,
+                "sinceTerm": known.term,
             }
         )
 
@@ -165,7 +181,9 @@ class Hello:
             self._said,
         ):
             raise LinkError("it does not know the secret in haSecretFile")
-        self.known = KnownPlaces(read_places(of, "places"), of.int64("since", 0))
+        self.known = KnownPlaces(
+            read_places(of, "places"), of.int64("since", 0), of.int64("sinceTerm", 0)
+        )
         return None
 
     def _hello(self, group: str, peer: str, version: int, chance: str) -> list[Content]:
