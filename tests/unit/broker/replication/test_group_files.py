@@ -319,6 +319,24 @@ def test_parts_end_behind_records_and_never_behind_the_blank_end_of_a_file(tmp_p
     store.close()
 
 
+def test_each_of_two_members_far_behind_gets_bytes_that_are_not_in_memory(
+    tmp_path, monkeypatch
+):
+    settings = replace(SMALL, commitlog_file_size=1 << 20, warm_tail_bytes=0)
+    store = open_store(tmp_path, settings, clock=HandClock())
+    ends = [put(store, b"x" * 700) for _ in range(200)]
+    store.dispatch_pending()
+    monkeypatch.setattr(RealDisk, "pread_nowait", lambda *_: None)
+    log = GroupLogBytes(store, HandClock())
+    for begin in (0, ends[10]):
+        assert log.cut(begin, ends[-2]) == begin
+    for begin in (0, ends[10]):
+        end = log.cut(begin, ends[-2])
+        assert end in ends
+        assert begin < end <= begin + (64 << 10)
+    store.close()
+
+
 def test_the_log_of_a_leader_can_be_copied_record_by_record_with_its_own_records(tmp_path):
     store = open_store(tmp_path / "a", clock=HandClock())
     copy = open_store(tmp_path / "b", clock=HandClock())

@@ -7,15 +7,17 @@ from cometmq.kernel import MAGIC_BLANK, record_places
 from cometmq.model.clock import Clock
 from cometmq.model.errors import RecordIllegal, StoreError
 from cometmq.model.flags import TRANSACTION_ROLLBACK
-from cometmq.replication.group.messages import Membership
+from cometmq.replication.group.messages import VOTERS_MAX, Membership
 from cometmq.store.disk import Buffer
 from cometmq.store.message_store import MessageStore
 
 # Topic of the records that a leader writes at the beginning of its term and to change members. They are in no queue.
 GROUP_TOPIC = "rmq_sys_broker_group"
 _MARK_SIZE = 8  # Size and magic number of a record.
-# Bytes that the system reads at once for a member that is far behind: no less than a member's window.
+# Bytes that the system reads at once for a member that is far behind: half of its window (`GroupTiming.window_size`).
 READ_AHEAD_SIZE = 4 << 20
+# Bytes that are read on the loop if they are still not in memory when they are asked for again, unless a record is longer.
+_BLOCKING_SIZE_MAX = 64 << 10
 
 
 class GroupLogBytes:
@@ -26,7 +28,8 @@ class GroupLogBytes:
         self._side = store.replica_side
         self._clock = clock
         self._file_size = self._side.file_size
-        self._read_ahead = -1  # Offset of the last bytes that the system was to read.
+        # Offsets of bytes that the system was to read, and that no member has asked for again: one of each other member.
+        self._asked: set[int] = set()
         self._chunks: dict[
             int, Buffer
         ] = {}  # Bytes of the parts that were cut, until `read`, by offset.
@@ -35,17 +38,21 @@ class GroupLogBytes:
         """Return the end of the last whole record of a file from `begin` up to `limit`, or of the first record if it is longer.
 
         The blank end of a file is only sent together with the record after it, as a log does not end with a blank end. If
-        the bytes are not in memory, the system starts to read them, and this returns `begin`; the next call for it waits.
+        the bytes are not in memory, the system starts to read them, and this returns `begin`; the next call for `begin`
+        waits for at most 64 KiB or one record.
         """
         if limit == self._store.positions.committed:
             return limit
         chunk = self._side.read_nowait(begin, limit - begin)
         if chunk is None:
-            if begin != self._read_ahead:
-                self._read_ahead = begin
+            if begin not in self._asked:
+                if len(self._asked) >= VOTERS_MAX:
+                    self._asked.clear()  # Those of members that have left or restarted.
+                self._asked.add(begin)
                 self._side.will_need(begin, READ_AHEAD_SIZE)
                 return begin
-            chunk = self._read(begin, limit - begin)
+            chunk = self._read(begin, min(limit - begin, _BLOCKING_SIZE_MAX))
+        self._asked.discard(begin)
         places, size = record_places(chunk, 0, len(chunk))
         last = memoryview(places).cast("q")[-1] if places else 0
         if int.from_bytes(chunk[last + 4 : last + _MARK_SIZE]) == MAGIC_BLANK:
