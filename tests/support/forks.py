@@ -85,8 +85,10 @@ class Copy:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        # Until its exit status was taken, nobody else can have its number.
+        if self.returncode is None:
+            with suppress(ProcessLookupError):  # Who tells of it has ended too.
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -213,6 +215,8 @@ def serve(module: str) -> list[Any]:
     """Fork a copy for each request; return there with what it is to be, and exit when nobody can ask any more."""
     asked = socket.socket(fileno=os.dup(0))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # Ctrl-C is for the tests and their programs: these may take a while to end.
+    interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         request, files, _, _ = socket.recv_fds(asked, _REQUEST_BYTES_MAX, 4)
         if not request:
@@ -230,9 +234,15 @@ def serve(module: str) -> list[Any]:
             os.close(each)
         with suppress(OSError):  # Nobody may want to know it any more.
             tells.send(pid.to_bytes(4, signed=True))
-            status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            assert ended is not None
+            status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
             tells.send(status.to_bytes(4, signed=True))
+            # Until that was taken its number is no other process's: a signal may be on its way.
+            tells.recv(1)
+        os.waitpid(pid, 0)
         os._exit(0)
+    signal.signal(signal.SIGINT, interrupted)
     tells.close()
     for place, each in enumerate(files):
         os.dup2(each, place)
