@@ -115,7 +115,7 @@ long-faults: setup
 
 long-engines: setup
 	@mkdir -p build/long
-	bash -o pipefail -c '$(PYTEST) tests/fuzz/test_engine_twins.py --frames 5000000 -s -o faulthandler_timeout=0 2>&1 | tee build/long/engines.txt'
+	COMETMQ_BOTH_ENGINES=1 bash -o pipefail -c '$(PYTEST) tests/fuzz/test_engine_twins.py --frames 5000000 -s -o faulthandler_timeout=0 2>&1 | tee build/long/engines.txt'
 
 e2e: setup ## real processes from the command line
 	$(PYTEST) $(THREE) tests/e2e $(ARGS)

@@ -1,23 +1,21 @@
 """Which HTTP/2 engine a program uses."""
 
-from pathlib import Path
-
 import pytest
 
 from cometmq.kernel import KERNEL
 from cometmq.wire.h2.choice import ENGINE, IS_NGHTTP2, chosen_engine
-from tests.support.h2_engines import ENGINES
+from tests.support.h2_engines import BUILDS, ENGINES, HAS_HEADERS
 from tests.support.programs import said_by_python
 
 ASKED = "from cometmq.wire.h2.choice import ENGINE, chosen_engine; print(ENGINE, chosen_engine().__name__)"
 
 
 @pytest.mark.skipif(
-    not Path("/usr/include/nghttp2/nghttp2.h").exists() or KERNEL != "fast",
+    not HAS_HEADERS or KERNEL != "fast",
     reason="nghttp2's headers are not installed, or nothing compiled is asked for",
 )
 def test_nghttp2_is_used_where_its_headers_are():
-    assert IS_NGHTTP2, "`rm .venv/.installed` and `make setup` build its module"
+    assert IS_NGHTTP2, BUILDS
 
 
 def test_the_engine_that_is_used_is_told():
