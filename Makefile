@@ -79,10 +79,10 @@ tidy: setup ## sizes of functions, names, docstrings
 test: setup ## unit, property, golden, arch, sim and e2e tests; or those that ARGS names: ARGS="tests/unit -x"
 	$(PYTEST) $(THREE) $(if $(filter tests/%,$(ARGS)),,tests/unit tests/property tests/golden tests/arch tests/sim tests/e2e) $(ARGS)
 
-plain: setup ## the package without a C compiler: it builds, and the plain kernel passes
+plain: setup ## the package without a C compiler: it builds, and the plain kernel and the HTTP/2 engine jh2 pass
 	CC=/bin/false $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir .cache/plain .
 	COMETMQ_KERNEL=reference $(PYTEST) $(TWO) tests/unit/kernel tests/unit/wire tests/unit/store \
-		tests/unit/broker tests/golden tests/crash/test_store_power_cut.py $(ARGS)
+		tests/unit/broker tests/unit/proxy tests/golden tests/crash/test_store_power_cut.py tests/e2e/test_grpc_calls.py $(ARGS)
 
 static: lint types arch tidy ## what can be said of the code without running it
 
