@@ -44,7 +44,18 @@ class Session:
         self._program.communicate()
 
     def run(self, home: Path, *words: str, seconds: int) -> tuple[int, str]:
-        """Run a command, which may take `seconds` and signs as `home / "conf/tools.yml"` says: how long it took, ms, and what it printed."""
+        """Run a command, which may take `seconds` and signs as `home / "conf/tools.yml"` says: how long it took, ms, and what it printed.
+
+        The JVM ends where this fails, as the answer to this command would be taken for that to the next one.
+        """
+        try:
+            return self._run(home, words, seconds)
+        except BaseException:
+            self._program.kill()
+            self._program.communicate()
+            raise
+
+    def _run(self, home: Path, words: tuple[str, ...], seconds: int) -> tuple[int, str]:
         assert self._program.stdin is not None
         assert self._program.stdout is not None
         line = "\t".join([str(seconds), str(home), *words])
@@ -71,7 +82,12 @@ def mqadmin(
     words = [*arguments, "-n", nameservers]
     with _turn:
         session, home = _session(version), folder / "home"
-        session.run(home, "!forget", seconds=SECONDS_MAX)
-        _, said = session.run(home, *words, seconds=SECONDS_MAX)
+        try:
+            session.run(home, "!forget", seconds=SECONDS_MAX)
+            _, said = session.run(home, *words, seconds=SECONDS_MAX)
+        except BaseException:
+            _session.cache_clear()
+            raise
+    assert "stopped" not in said.splitlines(), f"not through after {SECONDS_MAX} s: {said}"
     lines = (line for line in said.splitlines() if not reference.LOGBACK_NOISE.search(line))
     return "\n".join(lines).lstrip()

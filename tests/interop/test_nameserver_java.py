@@ -61,6 +61,15 @@ def write_perm(nameserver: Program) -> bool:
     return b'"perm":6' in route
 
 
+def test_mqadmin_has_a_new_jvm_behind_one_that_failed(admin):
+    usage = admin("topicRoute", "-h")
+    assert "usage: mqadmin topicRoute" in usage
+    admin_jvm._session(reference.VERSION)._program.kill()
+    with pytest.raises((AssertionError, BrokenPipeError)):
+        admin("topicRoute", "-h")
+    assert admin("topicRoute", "-h") == usage
+
+
 def test_mqadmin_sees_a_java_broker_at_our_nameserver(admin, java_broker):
     assert {"SELF_TEST_TOPIC", "broker-a"} <= set(admin("topicList").split())
     assert java_broker.address in admin("topicRoute", "-t", "TBW102")
