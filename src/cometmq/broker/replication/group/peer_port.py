@@ -12,6 +12,7 @@ from cometmq.broker.replication.group.greeting import (
     PeerHello,
     refusal,
 )
+from cometmq.broker.replication.group.peer_link import UNSENT_SIZE_MAX
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CodecError, LinkError
 from cometmq.net.connections import Bounds, OpenConnection, ServedProtocol
@@ -175,8 +176,12 @@ class PeerConnection(ServedProtocol):
             self._refuse(error)
 
     def _write(self, parts: list[bytes | bytearray | memoryview]) -> None:
-        if self._transport is not None:
-            self._transport.writelines(parts)
+        """Send a frame; raise LinkError if the other member has not read the last 16 MiB."""
+        transport = self._transport
+        if transport is not None:
+            if transport.get_write_buffer_size() >= UNSENT_SIZE_MAX:
+                raise LinkError("it does not read the answers to its pings")
+            transport.writelines(parts)
 
     def _refuse(self, why: CodecError | LinkError) -> None:
         self._port.door.refuse(self.address, str(why))
