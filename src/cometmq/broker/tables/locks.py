@@ -49,6 +49,8 @@ class QueueLocks:
         self._sizes: dict[str, int] = {}
         self._size = 0
         self._blind_until = -math.inf
+        # No lock expires before this time; it is infinite while this broker follows a leader.
+        self._all_valid_until = -math.inf
         self.on_change: list[Callable[[str], None]] = []
         self.on_first: Callable[[], None] = lambda: None  # Called when the first lock is set.
         self.saver = Saver(file, self._snapshot, pool)
@@ -76,36 +78,50 @@ class QueueLocks:
 
     def follow(self, holders: Mapping[tuple[str, MessageQueue], str | None]) -> None:
         """Take over locks, or with None their end, from the leader of a group; they do not expire before `lead`."""
+        self._all_valid_until = math.inf
         for (group, queue), client_id in holders.items():
             self._remove(group, queue)
             if client_id is not None:
-                self._put(group, queue, (client_id, math.inf))
+                self._put(group, queue, (client_id, -math.inf))
         self.saver.save_soon()
 
     def lead(self) -> None:
         """Let each lock be valid for 30 s from now on, as long as its owner may rely on the answer of an earlier leader."""
-        until = self._clock.monotonic() + BELIEF_SECONDS
-        for group, queue, (client_id, _) in list(self._all()):
-            self._groups[group][queue] = (client_id, until)
+        self._all_valid_until = self._clock.monotonic() + BELIEF_SECONDS
 
     # --- reading
 
     def holder(self, group: str, queue: MessageQueue) -> str | None:
         """Return the id of the client that holds a group's lock of a queue, or None."""
         held = self._groups.get(group, {}).get(queue)
-        return held[0] if held is not None and held[1] > self._clock.monotonic() else None
+        return self._owner(held, self._clock.monotonic())
+
+    def _owner(self, held: _Held | None, now: float) -> str | None:
+        """Return the id of the client that has a lock; None if the lock has expired, or there is none."""
+        if held is None or max(held[1], self._all_valid_until) <= now:
+            return None
+        return held[0]
 
     def holders(self) -> Holders:
         """Return the id of the client that holds each locked queue, by (group, queue)."""
         now = self._clock.monotonic()
         return {
-            (group, queue): who for group, queue, (who, until) in self._all() if until > now
+            (group, queue): held[0]
+            for group, queue, held in self._all()
+            if self._owner(held, now) is not None
         }
+
+    def places(self) -> Iterator[tuple[str, MessageQueue]]:
+        """Yield group and queue of each lock, expired ones too; locks may change meanwhile."""
+        for group, locks in list(self._groups.items()):
+            for queue in list(locks):
+                yield group, queue
 
     def is_group_ordered(self, group: str) -> bool:
         """Return whether a client of the group holds a lock (the opposite of isLockAllExpired)."""
         now = self._clock.monotonic()
-        return any(until > now for _, until in self._groups.get(group, {}).values())
+        locks = self._groups.get(group, {}).values()
+        return any(self._owner(held, now) is not None for held in locks)
 
     # --- changing
 
@@ -127,10 +143,11 @@ class QueueLocks:
         changed = []
         for queue in queues:
             held = locks.get(queue)
-            if held is not None and held[0] != client_id and held[1] > now:
+            owner = self._owner(held, now)
+            if owner is not None and owner != client_id:
                 continue
-            # A snapshot in the log that was written since it expired lacks the lock.
-            if held is None or held[0] != client_id or held[1] <= now:
+            # If the client's lock has expired, a snapshot in the log may lack it since then.
+            if owner is None:
                 size = _size_of(group, queue, client_id)
                 if held is not None:
                     size -= _size_of(group, queue, held[0])
@@ -176,8 +193,10 @@ class QueueLocks:
         self._drop([(group, queue) for queue in self._groups.get(group, ())])
 
     def expire(self) -> float:
-        """Remove locks that were not renewed in time; return when the next expires (monotonic seconds or infinite)."""
+        """Remove locks that were not renewed in time; return when the next may expire (monotonic seconds or infinite)."""
         now = self._clock.monotonic()
+        if now < self._all_valid_until:
+            return self._all_valid_until if self._groups else math.inf
         self._drop([(group, queue) for group, queue, (_, until) in self._all() if until <= now])
         return min((until for _, _, (_, until) in self._all()), default=math.inf)
 

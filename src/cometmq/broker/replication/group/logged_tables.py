@@ -194,7 +194,7 @@ def _locks(locks: QueueLocks, broker_name: str) -> LoggedTable:
 
     return LoggedTable(
         "queueLocks",
-        lambda: [place_key(group, q.topic, q.queue_id) for group, q in locks.holders()],
+        lambda: (place_key(group, q.topic, q.queue_id) for group, q in locks.places()),
         value,
         lambda part, key: part.member(key).text("clientId"),
         apply,
