@@ -273,10 +273,14 @@ cdef class Nghttp2Session:
         provider.read_callback = _read_piece
         self._piece = &piece[0]
         self._left = piece.shape[0]
-        _check(nghttp2_submit_data(self._session, NGHTTP2_FLAG_NONE, stream, &provider))
-        self._take()
-        if self._left:
-            raise RuntimeError("nghttp2 has sent less than the windows have room for")
+        try:
+            _check(nghttp2_submit_data(self._session, NGHTTP2_FLAG_NONE, stream, &provider))
+            self._take()
+            if self._left:
+                raise RuntimeError("nghttp2 has sent less than the windows have room for")
+        finally:  # nghttp2 may ask for the rest when the piece is gone.
+            self._piece = NULL
+            self._left = 0
 
     def send_reset(self, int32_t stream, uint32_t code):
         """Make RST_STREAM, unless the stream is over."""
@@ -285,9 +289,11 @@ cdef class Nghttp2Session:
         if nghttp2_session_get_stream_remote_close(self._session, stream) < 0:
             return
         self._is_resetting = True
-        _check(nghttp2_submit_rst_stream(self._session, NGHTTP2_FLAG_NONE, stream, code))
-        self._take()
-        self._is_resetting = False
+        try:
+            _check(nghttp2_submit_rst_stream(self._session, NGHTTP2_FLAG_NONE, stream, code))
+            self._take()
+        finally:
+            self._is_resetting = False
 
     def window(self, int32_t stream):
         """Return how many bytes the windows of a stream and of the connection have room for."""
@@ -451,7 +457,8 @@ cdef ssize_t _read_piece(
 ) noexcept:
     cdef Nghttp2Session it = <Nghttp2Session>session
     cdef size_t size = min(size_max, it._left)
-    memcpy(buffer, it._piece, size)
+    if size:
+        memcpy(buffer, it._piece, size)
     it._piece += size
     it._left -= size
     if not it._left:

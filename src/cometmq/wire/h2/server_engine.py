@@ -287,7 +287,10 @@ class ServerEngine(ABC):
         while len(made) < size_max and (waiting := self._next_waiting()) is not None:
             stream = next(iter(waiting))
             del waiting[stream]
-            self._send_some(stream, self._open[stream])
+            try:
+                self._send_some(stream, self._open[stream])
+            except Exception as error:  # noqa: BLE001  As in `events`.
+                self._fail(H2Error.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
         data = bytes(made)
         made.clear()
         return data

@@ -212,6 +212,34 @@ def test_the_window_of_the_connection_holds_all_streams_until_it_opens():
     assert {len(each.body) for each in responses(talk.frames).values()} == {60_000}
 
 
+def test_a_library_that_fails_to_send_ends_its_connection(monkeypatch):
+    talk = Talk(PREFACE + settings([(INITIAL_WINDOW_SIZE, 4)]))
+    talk.say(request(1, is_last=True))
+    monkeypatch.setattr(talk.engine, "_window", lambda _: 100)
+    talk.engine.send_head(1, HEAD)
+    talk.engine.send(1, b"more than the window")
+    talk.flush()
+    assert talk.codes(GOAWAY) == [H2Error.INTERNAL_ERROR]
+    assert talk.engine.fault
+    assert talk.say(window_update(100, 1)) == []
+    assert talk.flush() == b""
+
+
+@pytest.mark.skipif("nghttp2" not in ENGINES, reason="nghttp2's module was not built")
+def test_nghttp2_reads_no_piece_that_is_gone():
+    session = ENGINES["nghttp2"]()._session  # type: ignore[attr-defined]
+    session.receive(PREFACE + settings([(INITIAL_WINDOW_SIZE, 4)]) + request(1, is_last=True))
+    session.send_head(1, HEAD, False)
+    with pytest.raises(RuntimeError, match="less than the windows"):
+        session.send_body(1, b"more than the window")
+    session.made.clear()
+    session.receive(window_update(100, 1))
+    assert (
+        b"".join(each.payload for each in frames_in(bytes(session.made)) if each.kind == DATA)
+        == b""
+    )
+
+
 def test_streams_take_turns_so_that_a_large_answer_does_not_hold_up_a_small_one():
     talk = Talk(PREFACE + settings([(INITIAL_WINDOW_SIZE, 1 << 30)]) + window_update(1 << 30))
     talk.say(request(1, is_last=True), request(3, is_last=True))
