@@ -105,6 +105,15 @@ def handles_of(messages: list[pb.Message]) -> list[str]:
     return [each.system_properties.receipt_handle for each in messages]
 
 
+def forwarded(client: RawGrpc, topic: str, group: str, handle: str) -> pb.Status:
+    """The answer to a call for a dead letter."""
+    return client.call(
+        pb.ForwardMessageToDeadLetterQueueRequest(
+            topic=resource(topic), group=resource(group), receipt_handle=handle, message_id="m"
+        )
+    ).status
+
+
 def test_a_route_has_the_queues_of_all_brokers_under_the_address_of_the_proxy(cluster):
     with RawGrpc(cluster.address) as client:
         asked = pb.Endpoints(scheme=pb.IPv4, addresses=[pb.Address(host="10.1.2.3", port=81)])
@@ -170,13 +179,12 @@ def test_a_dead_letter_is_stored_and_acknowledged(cluster):
             client.send(client.message("doomed"), client.message("doomed")).status.code == pb.OK
         )
         [dead] = received(client, "doomed", "broker-a")
-        forwarded = client.call(
-            pb.ForwardMessageToDeadLetterQueueRequest(
-                topic=resource("doomed"), group=resource("readers"),
-                receipt_handle=dead.system_properties.receipt_handle, message_id="m",
-            )
-        )  # fmt: skip
-        assert forwarded.status.code == pb.OK
+        [handle] = handles_of([dead])
+        for _ in range(2):  # A repeated call does nothing.
+            assert forwarded(client, "doomed", "readers", handle).code == pb.OK
+        # Nor can the message be hidden again.
+        changed = client.change("doomed", "readers", handle, 20)
+        assert changed.status.code == pb.INVALID_RECEIPT_HANDLE
         assert received(client, "doomed", "broker-a") == []
         letters = received(client, "%DLQ%readers", "broker-a", group="undertakers")
         assert [each.body for each in letters] == [dead.body]
@@ -185,6 +193,8 @@ def test_a_dead_letter_is_stored_and_acknowledged(cluster):
 def test_wrong_calls_are_refused_by_their_code(cluster):
     with RawGrpc(cluster.address) as client:
         good = "0 1 2 3 0 broker-a 0 0 0"
+        # Official clients would repeat a call that is refused for ever.
+        assert forwarded(client, "held", "readers", good).code == pb.OK
         elsewhere = good.replace("broker-a", "broker-z")
         answer = client.ack("held", "readers", good, elsewhere, "x")
         assert {each.status.code for each in answer.entries} == {pb.INVALID_RECEIPT_HANDLE}
@@ -469,13 +479,14 @@ def test_settings_of_a_group_stay_while_the_broker_that_has_it_is_away(tmp_path)
 def test_clients_need_the_rights_that_the_proxy_knows_and_brokers_see_its_own_account(tmp_path):
     seller = Credentials("the-seller", f"{CANARY}-seller")
     rights = account(
-        seller, defaultTopicPerm="DENY", defaultGroupPerm="DENY", topicPerms=["orders=PUB"]
-    )
+        seller, defaultTopicPerm="DENY", defaultGroupPerm="DENY",
+        topicPerms=["orders=PUB", "mine=PUB|SUB"], groupPerms=["g=SUB"],
+    )  # fmt: skip
     folder = tmp_path / "proxy"
     write_accounts(folder / "plain_acl.yml", rights)
     with guarded_cluster(tmp_path) as (names, _):
         with Admin(names.address, settings=ClientSettings(credentials=ADMIN)) as admin:
-            for topic in ("orders", "secrets"):
+            for topic in ("orders", "secrets", "mine"):
                 admin.topics.create(topic, queues=1)
         settings = {"aclEnable": "true", **inner_setting()}
         with processes.proxy(folder, names.address, port=free_port(), **settings) as proxy:
@@ -486,6 +497,14 @@ def test_clients_need_the_rights_that_the_proxy_knows_and_brokers_see_its_own_ac
                 assert refused.code == pb.UNAUTHORIZED
                 assert "no right Pub on Topic secrets" in refused.message
                 assert client.receive("orders")[0].code == pb.UNAUTHORIZED
+                assert client.send(client.message("mine")).status.code == pb.OK
+                [handle] = handles_of(client.receive("mine", "g")[1])
+                # The message of the other topic is the first one of the log.
+                elsewhere = f"{handle.rsplit(' ', 1)[0]} 0"
+                stolen = forwarded(client, "mine", "g", elsewhere)
+                assert stolen.code == pb.INVALID_RECEIPT_HANDLE
+                assert "names another place in the log" in stolen.message
+                assert forwarded(client, "mine", "g", handle).code == pb.OK
             with RawGrpc(proxy.address, "stranger") as stranger:
                 status = stranger.send(stranger.message("orders")).status
                 assert status.code == pb.UNAUTHORIZED

@@ -33,11 +33,13 @@ class ChangedTime(NamedTuple):
         pop_time_ms: Pop time of the new check point, or now without one; of the old handle if in order; epoch ms.
         invisible_ms: Milliseconds from `pop_time_ms` to the requested end of its invisible time.
         revive_queue: Number of the revive queue, as in its old handle.
+        keeps_handle: True if the old handle stays; None if the new one replaces it.
     """
 
     pop_time_ms: int
     invisible_ms: int
     revive_queue: int
+    keeps_handle: bool | None = None
 
 
 class Acks:

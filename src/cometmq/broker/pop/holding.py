@@ -75,11 +75,16 @@ class Holding:
     def keep(self, request: ChangeInvisibleTimeRequest) -> ChangedTime:
         """Hide the messages of a pop for another time under their handles, for a proxy; with 0 ms they are delivered again.
 
+        With an offset the time is never made shorter; without a handle nothing is changed.
+
         Raises:
             RequestError: NO_MESSAGE: The message (offset below 0: each of them) is acknowledged or delivered again; or the
                 handle is malformed, or the time out of bounds.
             StoreError: They are hidden, but a restart would forget that.
         """
+        now_ms = self._clock.now_ms()
+        if not request.extra_info:
+            return ChangedTime(now_ms, 0, 0, keeps_handle=True)
         check_invisible_time(request.invisible_time, 0, self._settings)
         receipt, group = parse_receipt(request.extra_info), request.consumer_group
         held = self.find(receipt, pop_origin_topic(request.topic, group), group)
@@ -94,14 +99,22 @@ class Holding:
                 f"no message of group {group} in queue {request.queue_id} of topic {request.topic} is hidden under the "
                 f"handle {as_given(request.extra_info, 120)}",
             )
-        if request.invisible_time:
-            self.extend(held, request.invisible_time)
-        else:
+        if not request.invisible_time:
             self.release(held)
-        until_ms = self._clock.now_ms() + request.invisible_time
+        elif (
+            request.offset < 0 or self._hidden_until_ms(held) < now_ms + request.invisible_time
+        ):
+            self.extend(held, request.invisible_time)
+        until_ms = now_ms + request.invisible_time
         return ChangedTime(
-            receipt.pop_time_ms, until_ms - receipt.pop_time_ms, receipt.revive_queue
-        )
+            receipt.pop_time_ms, until_ms - receipt.pop_time_ms, receipt.revive_queue, keeps_handle=True
+        )  # fmt: skip
+
+    def _hidden_until_ms(self, held: HeldMessages) -> int:
+        """Return the time until which any of the messages is hidden, epoch ms."""
+        if isinstance(held, OrderedPop):
+            return self._orders.hidden_until_ms(held.place)
+        return held.due_ms
 
     def release(self, held: HeldMessages) -> None:
         """Let messages be delivered again now."""

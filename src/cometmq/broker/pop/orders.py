@@ -119,6 +119,15 @@ class Orders:
             if not state.acknowledged >> index & 1
         ]
 
+    def hidden_until_ms(self, place: Place) -> int:
+        """Return the time until which any message in flight of a queue popped in order is hidden, epoch ms."""
+        state = self._states[place]
+        return max(
+            state.visible_at(index)
+            for index in range(len(state.offsets))
+            if not state.acknowledged >> index & 1
+        )
+
     def show_again_at(self, place: Place, offset: int, pop_time_ms: int, at_ms: int) -> None:
         """Set the time at which a message popped in order is delivered again, epoch ms; ignore an outdated handle."""
         state = self._states.get(place)

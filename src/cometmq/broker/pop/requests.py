@@ -23,8 +23,8 @@ from cometmq.codec.bodies.batch_ack import decode_batch_ack
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.pop import (
     AckRequest,
+    ChangedTimeResponse,
     ChangeInvisibleTimeRequest,
-    ChangeInvisibleTimeResponse,
     NotificationRequest,
     PeekRequest,
     PollingInfoRequest,
@@ -65,7 +65,7 @@ def pop_answers(popping: Popping, peeking: Peeking, acks: Acks, holding: Holding
         RequestCode.CHANGE_MESSAGE_INVISIBLETIME: by_fields(
             ChangeInvisibleTimeRequest,
             change,
-            lambda changed: header_of(ChangeInvisibleTimeResponse(*changed)),
+            lambda changed: header_of(ChangedTimeResponse(*changed)),
         ),
         # It asks to move pop records out of RocksDB, which this broker does not use.
         RequestCode.POP_ROLLBACK: by_code(lambda: None),

@@ -6,11 +6,10 @@ from typing import NamedTuple
 from cometmq.client.api.asking import BrokerRequests, read_fields, unless
 from cometmq.codec.bodies.batch_ack import BatchAck, encode_batch_ack
 from cometmq.codec.fields import encode_fields
-from cometmq.codec.headers.offset import QueueRequest
 from cometmq.codec.headers.pop import (
     AckRequest,
+    ChangedTimeResponse,
     ChangeInvisibleTimeRequest,
-    ChangeInvisibleTimeResponse,
     NotificationRequest,
     PopRequest,
     PopResponse,
@@ -19,7 +18,7 @@ from cometmq.codec.headers.pull import PullRequest
 from cometmq.codec.headers.send import SendBackRequest
 from cometmq.codec.record import Record, decode_records
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import Language, RequestCode, ResponseCode
+from cometmq.model.codes import RequestCode, ResponseCode
 
 _MARGIN_MS = 10_000  # Timeout of an answer beyond the wait at the broker.
 _SEND_BACK_TIMEOUT_MS = (
@@ -28,6 +27,11 @@ _SEND_BACK_TIMEOUT_MS = (
 # Refusals of a pop that mean that there are no messages now.
 NO_MESSAGES = (
     ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL, ResponseCode.PULL_NOT_FOUND,
+)  # fmt: skip
+# An offset that no queue has; -1 is the first one of an empty queue at RocketMQ's broker.
+_NOWHERE = -2
+_NO_SUCH_MESSAGE = (
+    ResponseCode.TOPIC_NOT_EXIST, ResponseCode.MESSAGE_ILLEGAL, ResponseCode.NO_MESSAGE,
 )  # fmt: skip
 
 
@@ -57,10 +61,13 @@ class ConsumeApi(BrokerRequests):
         timeout_ms = _waiting(header.poll_time)
         return await self._ask(address, RequestCode.POP_MESSAGE, header, timeout_ms=timeout_ms)
 
-    async def keeps_handles(self, address: str, topic: str) -> bool:
-        """Return whether a broker, which has the topic, knows `keeps_handle` of ChangeInvisibleTimeRequest: a CometMQ broker."""
-        answer = await self._ask(address, RequestCode.GET_MAX_OFFSET, QueueRequest(topic, 0))
-        return is_of_cometmq(answer)
+    async def keeps_handles(self, address: str) -> bool:
+        """Return whether a broker knows `keeps_handle` of ChangeInvisibleTimeRequest; those of RocketMQ do not."""
+        asked = ChangeInvisibleTimeRequest(
+            "nobody", "none", 0, "", _NOWHERE, 0, keeps_handle=True
+        )
+        answer = await unless(_NO_SUCH_MESSAGE, self.change_invisibility(address, asked))
+        return answer is not None and bool(answer.keeps_handle)
 
     async def notified(self, address: str, header: NotificationRequest) -> bool:
         """Return whether a broker reports that there may be messages to pop, after up to the header's `poll_time` (ms)."""
@@ -80,11 +87,11 @@ class ConsumeApi(BrokerRequests):
 
     async def change_invisibility(
         self, address: str, header: ChangeInvisibleTimeRequest
-    ) -> ChangeInvisibleTimeResponse:
+    ) -> ChangedTimeResponse:
         """Hide a popped message for another period, and return the parts of its new receipt handle."""
         code = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
         answer = await self._ask(address, code, header)
-        return read_fields(ChangeInvisibleTimeResponse, answer, f"the answer to {code.name}")
+        return read_fields(ChangedTimeResponse, answer, f"the answer to {code.name}")
 
     async def send_back(self, address: str, header: SendBackRequest) -> None:
         """Have a broker redeliver a message later, or make it a dead letter."""
@@ -94,11 +101,6 @@ class ConsumeApi(BrokerRequests):
             header,
             timeout_ms=_SEND_BACK_TIMEOUT_MS,
         )
-
-
-def is_of_cometmq(answer: Command) -> bool:
-    """Return whether an answer comes from a CometMQ broker, by its language; those of RocketMQ say JAVA."""
-    return answer.language == Language.PYTHON
 
 
 def pull_command(header: PullRequest) -> Command:

@@ -39,6 +39,13 @@ class ChangeInvisibleTimeResponse:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedTimeResponse(ChangeInvisibleTimeResponse):
+    """The same header with `keeps_handle`, true if the request had it and the broker knows it."""
+
+    keeps_handle: bool | None = field(default=None, metadata=wire("keepHandle"))
+
+
+@dataclass(frozen=True, slots=True)
 class PopResponse(ChangeInvisibleTimeResponse):
     """Header of the answer to a pop, from which receipt handles are built (see `codec.receipt`); times in ms."""
 
@@ -62,7 +69,9 @@ class ChangeInvisibleTimeRequest(QueueOfGroup):
     """Header to hide a popped message for another `invisible_time` ms from now on, CHANGE_MESSAGE_INVISIBLETIME.
 
     With `keeps_handle`, which RocketMQ does not know, all messages that were popped together with it stay hidden, under the
-    handles that they have, or with 0 ms are delivered again; an `offset` below 0 stands for any of them.
+    handles that they have, or with 0 ms are delivered again; an `offset` below 0 stands for any of them. With an offset
+    that message must be hidden, and the time is never made shorter. Without `extra_info` nothing is changed: the answer
+    says that the broker knows `keeps_handle`.
     """
 
     extra_info: str

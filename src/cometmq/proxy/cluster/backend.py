@@ -14,7 +14,6 @@ from cometmq.client.api.broker import BrokerApi
 from cometmq.client.api.consuming import (
     NO_MESSAGES,
     ConsumeApi,
-    is_of_cometmq,
     pull_command,
 )
 from cometmq.client.api.messages import MessageApi
@@ -25,13 +24,13 @@ from cometmq.client.connection.routes import KnownTopic
 from cometmq.client.consumer.pop.pops import batch_acks, popped_receipt
 from cometmq.codec.bodies.heartbeat import Heartbeat
 from cometmq.codec.headers.offset import QueryConsumerOffset, UpdateConsumerOffset
-from cometmq.codec.headers.pop import AckRequest, PopRequest, PopResponse
+from cometmq.codec.headers.pop import PopRequest, PopResponse
 from cometmq.codec.headers.pull import PullRequest, PullResponse
 from cometmq.codec.headers.send import RecallRequest, SendBackRequest
 from cometmq.codec.headers.transaction import EndTransaction
 from cometmq.codec.recall_handle import decode_recall_handle
 from cometmq.codec.receipt import Receipt, decode_starts, real_topic
-from cometmq.codec.record import decode_records
+from cometmq.codec.record import decode_record, decode_records
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import (
@@ -51,7 +50,7 @@ from cometmq.model.route import MASTER_ID, QueueData
 from cometmq.model.text import in_quotes
 from cometmq.net.tasks import Tasks
 from cometmq.proxy.backend import HiddenMessages, SendEntry
-from cometmq.proxy.cluster.hidden import HiddenOfBrokers, change_request
+from cometmq.proxy.cluster.hidden import HiddenOfBrokers, ack_request, change_request, following
 from cometmq.proxy.cluster.known_settings import KnownSettings
 from cometmq.proxy.cluster.members import PROXY_GROUP, ClusterMembers
 from cometmq.proxy.cluster.sends import ClusterSends
@@ -59,7 +58,7 @@ from cometmq.proxy.cluster.waits import Waits, refusal_of
 from cometmq.proxy.routed_topic import RoutedTopic, no_route, routed_topic
 from cometmq.proxy.services.clients import GrpcClient
 from cometmq.proxy.v2 import messaging_pb2 as pb
-from cometmq.proxy.v2.receipt_handles import expired, of_other_broker
+from cometmq.proxy.v2.receipt_handles import OF_HANDLES, expired, of_other_broker
 from cometmq.proxy.v2.sent_messages import SendLimits, SentMessage
 from cometmq.proxy.v2.statuses import ProxyRefusal
 from cometmq.steps.steps import Steps
@@ -68,6 +67,8 @@ from cometmq.steps.steps import Steps
 _MARGIN_MS = 3_000
 # How long a handle is kept when it is asked whether its message is still hidden, before it is acknowledged or changed, ms.
 _KEPT_MS = 10_000
+# Part of the remark with which brokers, RocketMQ's as well, refuse to show a message that they do not have; the code says less.
+_NOT_IN_LOG = "can not find message by the offset"
 _UNKNOWN_GROUP = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 _PULL_CODES = (
     ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -95,8 +96,7 @@ class ClusterBackend:
         self._groups = KnownSettings(self._find_group, instance.clock)
         # The topics as they were last asked for, with the route, which the client keeps as well, and attributes.
         self._routed: dict[str, tuple[KnownTopic, object, RoutedTopic]] = {}
-        # Whether the broker at an address keeps handles, by the language of its last answer to a pop.
-        self._keeps_handles: dict[str, bool] = {}
+        self._keepers = KnownSettings(self._consume.keeps_handles, instance.clock)
 
     async def close(self) -> None:
         """Send nothing more; requests of calls that wait are cancelled."""
@@ -200,13 +200,9 @@ class ClusterBackend:
         return self._instance.address(broker_name)
 
     async def _keeper(self, broker_name: str, topic: str) -> tuple[str, bool]:
-        """Return a broker's address, and whether it keeps handles: whether it is a CometMQ broker."""
+        """Return a broker's address, and whether it keeps handles, as RocketMQ's do not."""
         address = await self._address_of(broker_name, topic)
-        known = self._keeps_handles.get(address)
-        if known is None:
-            known = await self._consume.keeps_handles(address, topic)
-            self._keeps_handles[address] = known
-        return address, known
+        return address, await self._keepers.get(address)
 
     def register(
         self, heartbeat: Heartbeat, client: GrpcClient, asker: Asker
@@ -251,7 +247,6 @@ class ClusterBackend:
             if refused.code not in NO_MESSAGES:
                 raise
             return PopResult(refused.code, refused.remark, 0, 0, 0, 0, [], [], None, [])
-        self._keeps_handles[address] = is_of_cometmq(answer)
         return _pop_result(answer, broker_name, request)
 
     def held(
@@ -290,8 +285,17 @@ class ClusterBackend:
             if isinstance(newest, Receipt):
                 outcomes[number] = failed.get(newest.broker_name)
                 if outcomes[number] is None:
-                    self._hidden.forget(first, topic, group)
+                    try:
+                        await self._forget(first, newest, topic, group)
+                    except CometError as error:
+                        outcomes[number] = refusal_of(error)
         return outcomes
+
+    async def _forget(self, first: Receipt, ended: Receipt, topic: str, group: str) -> None:
+        """Renew a message no more; acknowledge its newest receipt, too, if a renewal made one while `ended` was ended."""
+        newest = self._hidden.forget(first, topic, group)
+        if newest is not None and newest != ended:
+            await self._ack(newest.broker_name, [newest], topic, group)
 
     async def _ack(
         self, broker_name: str, receipts: Sequence[Receipt], topic: str, group: str
@@ -301,30 +305,40 @@ class ClusterBackend:
             acks = batch_acks(group, [(topic, each) for each in receipts])
             await self._consume.ack_many(address, broker_name, acks)
             return
-        [receipt] = receipts
-        name = real_topic(topic, group, receipt.kind)
-        header = AckRequest(
-            group, name, receipt.queue_id, str(receipt), receipt.queue_offset, broker_name
-        )
-        await self._consume.ack(address, header)
+        await self._consume.ack(address, ack_request(receipts[0], topic, group))
 
     async def _valid(self, topic: str, group: str, receipt: Receipt) -> Receipt:
         """Return the newest receipt of a message; raise ProxyRefusal if its time is over, or its broker unknown."""
+        found = await self._find(topic, group, receipt)
+        if found is None:
+            raise expired()
+        return found
+
+    async def _find(
+        self, topic: str, group: str, receipt: Receipt, *, is_asked: bool = False
+    ) -> Receipt | None:
+        """Return the newest receipt of a message, or None if its time is over.
+
+        A broker that keeps handles is asked whether it is hidden still, always (`is_asked`) or if the time in the handle is over.
+        """
         newest = self._hidden.newest(receipt, topic, group)
-        now_ms = self._instance.clock.now_ms()
-        if newest is not None and newest == receipt:
+        if newest == receipt and not is_asked:
             return receipt  # It is renewed here, under this handle or for the first time later.
         found = newest or receipt
-        address = await self._address_of(found.broker_name, topic)
-        if found.pop_time_ms + found.invisible_ms > now_ms:
+        # An unknown broker is refused in any case.
+        await self._address_of(found.broker_name, topic)
+        is_late = found.pop_time_ms + found.invisible_ms <= self._instance.clock.now_ms()
+        if not (is_late or is_asked):
             return found
-        _, keeps_handles = await self._keeper(found.broker_name, topic)
+        address, keeps_handles = await self._keeper(found.broker_name, topic)
         if not keeps_handles:
-            raise expired()
+            return None if is_late and newest != receipt else found
         try:
             await self._hidden.keep(address, found, topic, group, _KEPT_MS, found.queue_offset)
-        except BrokerRefused:
-            raise expired() from None
+        except BrokerRefused as refused:
+            if refused.code not in OF_HANDLES:
+                raise
+            return None
         return found
 
     def change(
@@ -336,21 +350,20 @@ class ClusterBackend:
     async def _change(
         self, receipt: Receipt, topic: str, group: str, invisible_ms: int
     ) -> Receipt:
-        newest = await self._valid(topic, group, receipt)
+        newest = await self._find(topic, group, receipt, is_asked=True)
+        if newest is None:
+            raise expired()
         address = self._instance.address(newest.broker_name)
         told = await self._consume.change_invisibility(
             address, change_request(newest, topic, group, invisible_ms)
         )
-        self._hidden.forget(receipt, topic, group)
-        return newest._replace(
-            start_offset=newest.queue_offset, pop_time_ms=told.pop_time,
-            invisible_ms=told.invisible_time, revive_queue=told.revive_qid,
-        )  # fmt: skip
+        await self._forget(receipt, newest, topic, group)
+        return following(newest, told)
 
     def bury(
         self, receipt: Receipt, physical_offset: int | None, topic: str, group: str
     ) -> Steps[None]:
-        """Have the broker store a message as a dead letter, then acknowledge it."""
+        """Have the broker store a message as a dead letter, then acknowledge it; nothing is done for one that is not hidden any more."""
         return self._waits.steps(self._bury(receipt, physical_offset, topic, group))
 
     async def _bury(
@@ -358,16 +371,38 @@ class ClusterBackend:
     ) -> None:
         if physical_offset is None:
             raise expired("receipt handle is invalid: it has no offset in the log")
-        newest = await self._valid(topic, group, receipt)
+        newest = await self._find(topic, group, receipt, is_asked=True)
+        if newest is None:
+            return
         address = self._instance.address(newest.broker_name)
         # RocketMQ's broker needs the topic.
         name = real_topic(topic, group, newest.kind)
-        back = SendBackRequest(
-            physical_offset, group, -1, origin_topic=name, max_reconsume_times=0
-        )
-        await self._consume.send_back(address, back)
+        if await self._is_there(address, name, newest, physical_offset):
+            back = SendBackRequest(
+                physical_offset, group, -1, origin_topic=name, max_reconsume_times=0
+            )
+            await self._consume.send_back(address, back)
         await self._ack(newest.broker_name, [newest], topic, group)
-        self._hidden.forget(receipt, topic, group)
+        await self._forget(receipt, newest, topic, group)
+
+    async def _is_there(
+        self, address: str, topic: str, receipt: Receipt, physical_offset: int
+    ) -> bool:
+        """Return whether the log has a message at an offset; raise ProxyRefusal if it is not that of the receipt.
+
+        The offset comes from the client, and the broker would take any message for the proxy's account.
+        """
+        try:
+            record = decode_record(await self._messages.view(address, physical_offset))
+        except BrokerRefused as refused:
+            if _NOT_IN_LOG not in refused.remark:
+                raise
+            return False
+        if (record.topic, record.queue_id, record.queue_offset) != (
+            topic, receipt.queue_id, receipt.queue_offset,
+        ):  # fmt: skip
+            raise expired("receipt handle is invalid: it names another place in the log")
+        return True
 
     # --- transactions and timed messages
 

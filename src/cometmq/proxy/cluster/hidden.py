@@ -10,14 +10,20 @@ from collections.abc import Awaitable, Callable
 from weakref import WeakValueDictionary
 
 from cometmq.client.api.consuming import ConsumeApi
-from cometmq.codec.headers.pop import ChangeInvisibleTimeRequest
+from cometmq.codec.headers.pop import (
+    AckRequest,
+    ChangedTimeResponse,
+    ChangeInvisibleTimeRequest,
+)
 from cometmq.codec.receipt import ORDER_QUEUE, Receipt, real_topic
 from cometmq.model.errors import BrokerRefused, CometError
 from cometmq.net.tasks import Tasks
+from cometmq.proxy.v2.receipt_handles import OF_HANDLES
 
 _log = logging.getLogger(__name__)
 
-_ATTEMPTS, _PAUSE_SECONDS = 3, 1.0
+# The first attempts to change an invisible time follow each other after one second, later ones after ten.
+_QUICK_ATTEMPTS, _PAUSE_SECONDS, _LATER_SECONDS = 3, 1, 10
 # After this time a released message of a broker of RocketMQ is delivered again (invisibleTimeMillisWhenClear).
 _CLEAR_MS = 1_000
 _ANY_OFFSET = -1
@@ -31,7 +37,7 @@ _Key = tuple[str, str, str, int, int, int]
 class _HiddenOfPop:
     """Messages of one queue that were popped together and are not acknowledged through this proxy, with newest receipts."""
 
-    __slots__ = ("__weakref__", "_table", "group", "left", "topic")
+    __slots__ = ("__weakref__", "_table", "changes", "group", "left", "topic")
 
     def __init__(
         self, table: "HiddenOfBrokers", topic: str, group: str, left: dict[int, Receipt]
@@ -40,6 +46,8 @@ class _HiddenOfPop:
         self.topic = topic
         self.group = group
         self.left = left
+        # How many changes were begun; the last one counts.
+        self.changes = 0
 
     @property
     def is_over(self) -> bool:
@@ -81,29 +89,37 @@ class HiddenOfBrokers:
         pop = self._of.get(_key(receipt, topic, group))
         return None if pop is None else pop.left.get(receipt.queue_offset)
 
-    def forget(self, receipt: Receipt, topic: str, group: str) -> None:
-        """Renew a message no more, because it is acknowledged or has a new handle; `receipt` is its first one."""
+    def forget(self, receipt: Receipt, topic: str, group: str) -> Receipt | None:
+        """Renew a message no more, because it is acknowledged or has a new handle; `receipt` is its first one.
+
+        Returns its newest receipt, if it was renewed here.
+        """
         pop = self._of.pop(_key(receipt, topic, group), None)
-        if pop is not None:
-            pop.left.pop(receipt.queue_offset, None)
+        return None if pop is None else pop.left.pop(receipt.queue_offset, None)
 
     def change_soon(self, pop: _HiddenOfPop, invisible_ms: int) -> None:
         """Hide messages for another time from now on, or with 0 ms have them delivered again, in the background."""
         if pop.left:
+            pop.changes += 1
             self._tasks.spawn(self._change(pop, invisible_ms), "renewal")
 
     async def _change(self, pop: _HiddenOfPop, invisible_ms: int) -> None:
-        for attempt in range(_ATTEMPTS):
+        """Try until it succeeds or the next change begins, for about as long as the messages would be hidden."""
+        number = pop.changes
+        for attempt in range(_QUICK_ATTEMPTS + invisible_ms // (_LATER_SECONDS * 1_000)):
+            if number != pop.changes:
+                return
             try:
                 await self._change_once(pop, invisible_ms)
             except CometError as error:
-                if attempt == _ATTEMPTS - 1:
+                if attempt == _QUICK_ATTEMPTS - 1:
                     _log.warning(
                         "the invisible time of messages of group %s could not be changed: %s", pop.group, error
                     )  # fmt: skip
             else:
                 return
-            await asyncio.sleep(_PAUSE_SECONDS)
+            is_quick = attempt < _QUICK_ATTEMPTS - 1
+            await asyncio.sleep(_PAUSE_SECONDS if is_quick else _LATER_SECONDS)
 
     async def _change_once(self, pop: _HiddenOfPop, invisible_ms: int) -> None:
         if not pop.left:
@@ -113,22 +129,32 @@ class HiddenOfBrokers:
         if keeps_handles:
             try:
                 await self.keep(address, first, pop.topic, pop.group, invisible_ms, _ANY_OFFSET)
-            except BrokerRefused:
+            except BrokerRefused as refused:
+                if refused.code not in OF_HANDLES:
+                    raise
                 pop.left.clear()
             return
+        failure: BrokerRefused | None = None
         for offset, receipt in list(pop.left.items()):
             try:
                 told = await self._api.change_invisibility(
                     address, change_request(receipt, pop.topic, pop.group, invisible_ms or _CLEAR_MS)
                 )  # fmt: skip
-            except BrokerRefused:
-                pop.left.pop(offset, None)
+            except BrokerRefused as refused:
+                if refused.code in OF_HANDLES:
+                    pop.left.pop(offset, None)
+                else:
+                    failure = refused
                 continue
-            if offset in pop.left and receipt.revive_queue != ORDER_QUEUE:
-                pop.left[offset] = receipt._replace(
-                    start_offset=offset, pop_time_ms=told.pop_time,
-                    invisible_ms=told.invisible_time, revive_queue=told.revive_qid,
-                )  # fmt: skip
+            if receipt.revive_queue == ORDER_QUEUE:
+                continue
+            newest = following(receipt, told)
+            if offset in pop.left:
+                pop.left[offset] = newest
+            else:  # It was acknowledged, or got another handle, under its old one meanwhile.
+                await self._api.ack(address, ack_request(newest, pop.topic, pop.group))
+        if failure is not None:
+            raise failure
 
     async def keep(
         self,
@@ -139,7 +165,10 @@ class HiddenOfBrokers:
         invisible_ms: int,
         offset: int,
     ) -> None:
-        """Have a CometMQ broker hide the messages of a pop for longer; raise BrokerRefused if this one is not hidden."""
+        """Have a CometMQ broker hide the messages of a pop for longer; raise BrokerRefused if this one is not hidden.
+
+        With an offset they stay hidden for at least that time.
+        """
         request = change_request(receipt, topic, group, invisible_ms)
         await self._api.change_invisibility(
             address, ChangeInvisibleTimeRequest(
@@ -156,6 +185,22 @@ def change_request(
     return ChangeInvisibleTimeRequest(
         group, real_topic(topic, group, receipt.kind), receipt.queue_id, str(receipt),
         receipt.queue_offset, invisible_ms, receipt.broker_name,
+    )  # fmt: skip
+
+
+def ack_request(receipt: Receipt, topic: str, group: str) -> AckRequest:
+    """Return the request to acknowledge a message of the requested topic."""
+    return AckRequest(
+        group, real_topic(topic, group, receipt.kind), receipt.queue_id, str(receipt),
+        receipt.queue_offset, receipt.broker_name,
+    )  # fmt: skip
+
+
+def following(receipt: Receipt, told: ChangedTimeResponse) -> Receipt:
+    """Return the receipt of a message after its invisible time was changed."""
+    return receipt._replace(
+        start_offset=receipt.queue_offset, pop_time_ms=told.pop_time,
+        invisible_ms=told.invisible_time, revive_queue=told.revive_qid,
     )  # fmt: skip
 
 

@@ -7,23 +7,19 @@ Source: AckMessageActivity, ChangeInvisibleDurationActivity and ForwardMessageTo
 from google.protobuf.message import Message
 
 from cometmq.codec.receipt import Receipt
-from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.codes import RequestCode
 from cometmq.model.errors import RequestError
 from cometmq.model.rights import Action, Right
 from cometmq.proxy.services.access import group_access, topic_accesses
 from cometmq.proxy.services.methods import CallContext
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.checks import check_invisible, group_name, milliseconds, topic_name
-from cometmq.proxy.v2.receipt_handles import decode_handle, encode_handle, expired
+from cometmq.proxy.v2.receipt_handles import OF_HANDLES, decode_handle, encode_handle, expired
 from cometmq.proxy.v2.statuses import OK, ProxyRefusal, status_of, status_of_entries
 from cometmq.steps.steps import Steps
 
 ENTRIES_MAX = 256
 _ACK = RequestCode.ACK_MESSAGE
-# Answers of the broker that mean that a handle is not that of a message which is hidden now.
-_OF_HANDLES = (
-    ResponseCode.MESSAGE_ILLEGAL, ResponseCode.NO_MESSAGE, ResponseCode.INVALID_PARAMETER,
-)  # fmt: skip
 
 
 def acknowledge(context: CallContext, request: pb.AckMessageRequest) -> Steps[Message]:
@@ -99,6 +95,6 @@ def _names(context: CallContext, topic: pb.Resource, group: pb.Resource) -> tupl
 
 
 def _of_handle(error: Exception) -> Exception:
-    if isinstance(error, RequestError) and error.code in _OF_HANDLES:
+    if isinstance(error, RequestError) and error.code in OF_HANDLES:
         return expired(error.remark)
     return error

@@ -5,12 +5,17 @@ missing.
 """
 
 from cometmq.codec.receipt import Receipt, parse_receipt
+from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.numbers import whole_number
 from cometmq.proxy.v2 import messaging_pb2 as pb
 from cometmq.proxy.v2.statuses import ProxyRefusal
 
 _LENGTH_MAX = 512
+# Answers of a broker that mean that a handle is not that of a message which is hidden now.
+OF_HANDLES = (
+    ResponseCode.MESSAGE_ILLEGAL, ResponseCode.NO_MESSAGE, ResponseCode.INVALID_PARAMETER,
+)  # fmt: skip
 
 
 def encode_handle(receipt: Receipt, physical_offset: int) -> str:
