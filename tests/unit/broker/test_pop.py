@@ -199,7 +199,11 @@ async def test_a_proxy_keeps_the_handles_of_a_pop_good_for_longer_or_gives_its_m
     await send(served, b"1", b"2")
     first, second = handles(await pop(served, invisibleTime=HIDDEN_MS))
     kept = {"invisibleTime": 60_000, "keepHandle": "true"}
-    await served.done(CHANGE, names(first, **kept, offset=-1))
+    assert (await served.ask(CHANGE, names(first, **kept, offset=-1))).fields[
+        "keepHandle"
+    ] == "true"
+    # Who asks about one message makes no time shorter.
+    await served.done(CHANGE, names(second, **kept | {"invisibleTime": 1}, offset=1))
     assert (await pop(served, pollTime=HIDDEN_MS + 500)).code == ResponseCode.POLLING_TIMEOUT
     await served.done(ACK, names(first))
     refused = await served.ask(CHANGE, names(first, **kept))
@@ -211,6 +215,20 @@ async def test_a_proxy_keeps_the_handles_of_a_pop_good_for_longer_or_gives_its_m
     await served.done(CHANGE, names(first, **kept | {"invisibleTime": 0}, offset=-1))
     assert bodies(await pop(served, pollTime=30_000)) == [b"2"]
     assert (await served.ask(CHANGE, names(second, **kept))).code == ResponseCode.NO_MESSAGE
+    # Without a handle the answer only says that the broker can do this.
+    able = await served.ask(CHANGE, names(first, **kept, extraInfo="", offset=-2))
+    assert (able.code, able.fields["keepHandle"]) == (0, "true")
+
+
+async def test_a_question_about_a_message_popped_in_order_makes_no_time_shorter(served):
+    await send(served, b"1", b"2")
+    first, second = handles(await pop(served, order="true"))
+    short = {"invisibleTime": 1, "keepHandle": "true"}
+    await served.done(CHANGE, names(second, **short, offset=1))
+    again = await pop(served, order="true", pollTime=500)
+    assert again.code == ResponseCode.POLLING_TIMEOUT
+    await served.done(CHANGE, names(first, **short, offset=-1))
+    assert bodies(await pop(served, order="true", pollTime=30_000)) == [b"1", b"2"]
 
 
 def new_handle(changed) -> str:

@@ -40,7 +40,7 @@ class ChangeInvisibleTimeResponse:
 
 @dataclass(frozen=True, slots=True)
 class ChangedTimeResponse(ChangeInvisibleTimeResponse):
-    """The same header with `keeps_handle`, true if the request had it and the broker knows it."""
+    """A `ChangeInvisibleTimeResponse` with `keeps_handle`, true if the request had it and the broker knows it."""
 
     keeps_handle: bool | None = field(default=None, metadata=wire("keepHandle"))
 

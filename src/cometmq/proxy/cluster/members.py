@@ -36,7 +36,7 @@ SUBSCRIPTIONS_SHARE = REQUEST_PARTS_MAX - 2 * GROUPS_MAX - 16
 
 
 class _Room:
-    """What is left of heartbeats for subscriptions, which the groups take and give back, in marks."""
+    """Space of heartbeats that is left for subscriptions, which the groups take and give back, in marks."""
 
     def __init__(self) -> None:
         self.left = SUBSCRIPTIONS_SHARE
