@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -307,6 +308,10 @@ def settings_of(group: str, topics: int, expression: str) -> pb.Settings:
     return made
 
 
+def is_at_both_brokers(cluster: ProxiedCluster, group: str) -> bool:
+    return set(cluster.admin.groups.connections(group)) == set(_BROKERS)
+
+
 def test_brokers_learn_of_a_group_beside_those_with_many_subscriptions(cluster):
     with ExitStack() as stack:
         proxy = stack.enter_context(cluster.proxy("crowded"))
@@ -316,10 +321,8 @@ def test_brokers_learn_of_a_group_beside_those_with_many_subscriptions(cluster):
         modest = stack.enter_context(RawGrpc(proxy.address, "modest"))
         stack.enter_context(modest.settled(settings_of("modest", 1, "a")))
         for group in ("modest", "many-2"):
-            wait_until(
-                lambda group=group: set(cluster.admin.groups.connections(group)) == set(_BROKERS),
-                seconds=20, what="the group at both brokers",
-            )  # fmt: skip
+            look = partial(is_at_both_brokers, cluster, group)
+            wait_until(look, seconds=20, what="the group at both brokers")
 
 
 def test_expressions_above_64_kib_are_refused(cluster):
@@ -399,8 +402,8 @@ async def test_a_proxy_tells_brokers_of_900_groups_of_each_kind_with_few_heartbe
         await members.start()
         clients = [GrpcClient(name, EVERYBODY, StreamCommands()) for name in names]
         try:
-            for client, *parts in zip(clients, consumers, producers, strict=True):
-                members.add(parts, client)
+            for client, consumer, producer in zip(clients, consumers, producers, strict=True):
+                members.add((consumer, producer), client)
             assert len(tasks) == 1
             await ended(tasks)
             assert await admin.groups.producer_connections(producers[899].group)

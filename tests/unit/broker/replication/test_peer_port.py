@@ -31,10 +31,20 @@ class Pinging(asyncio.Protocol):
                 self.transport.pause_reading()
 
 
+class Everybody:
+    refusal = ""
+
+    def has(self, ip: str) -> bool:
+        return True
+
+    async def admits(self, ip: str) -> bool:
+        return True
+
+
 async def test_a_member_that_pings_and_does_not_read_is_closed(monkeypatch):
     monkeypatch.setattr(peer_port, "UNSENT_SIZE_MAX", 50_000)
     port = PeerPort(
-        OwnGreeting("g", "n0", 1, "127.0.0.1:2", None), clock=loop_clock(), admission=None, tls=None,
+        OwnGreeting("g", "n0", 1, "127.0.0.1:2", None), clock=loop_clock(), admission=Everybody(), tls=None,
         on_message=lambda *_: None,
     )  # fmt: skip
     port.admit(frozenset({"n1"}), KnownPlaces())
