@@ -56,14 +56,14 @@ class _LinkConnection(asyncio.Protocol):
     """One connection: the greeting, then messages to the peer and its answers to pings."""
 
     def __init__(
-        self, hello: Hello, clock: Clock, on_places: Callable[[KnownPlaces], None]
+        self, hello: Hello, clock: Clock, on_open: Callable[[KnownPlaces], None]
     ) -> None:
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.why: Exception | None = None
         self.is_open = self.was_open = False  # The greeting is over.
         self.heard_at = clock.monotonic()
         self._hello = hello
-        self._on_places = on_places
+        self._on_open = on_open
         self._clock = clock
         self._frames = GroupFrames()
         self._transport: asyncio.Transport | None = None
@@ -80,7 +80,7 @@ class _LinkConnection(asyncio.Protocol):
                 answer = self._hello.answer(frame)
                 if answer is None:
                     self.is_open = self.was_open = True
-                    self._on_places(self._hello.known)
+                    self._on_open(self._hello.known)
                 else:
                     self.write(answer)
         except (CodecError, LinkError) as error:
@@ -199,7 +199,7 @@ class PeerLink:
             context = await loop.run_in_executor(uses.pool, self._context)
             _, connection = await loop.create_connection(
                 lambda: _LinkConnection(
-                    Hello(self._own, self.member), self._clock, self._on_places
+                    Hello(self._own, self.member), self._clock, self._opened
                 ),
                 *self.place,
                 local_addr=own,
@@ -210,13 +210,16 @@ class PeerLink:
     def _context(self) -> ssl.SSLContext | None:
         return None if self._uses.tls is None else client_context(self._uses.tls)
 
+    def _opened(self, known: KnownPlaces) -> None:
+        """Note that the peer has accepted the connection, and pass on the places that it knows."""
+        self.error, self.is_unlisted = None, False
+        self._on_listed()
+        self._on_places(known)
+
     async def _serve(self, connection: _LinkConnection) -> bool:
         """Ping the peer until the connection ends, or close it when silent; return whether the greeting succeeded."""
         while not connection.gone.done():
             if connection.is_open:
-                if self.error is not None:
-                    self.error, self.is_unlisted = None, False
-                    self._on_listed()
                 connection.write(_PING)
             if self._clock.monotonic() - connection.heard_at > SILENCE_SECONDS:
                 connection.close(LinkError(f"it was silent for {SILENCE_SECONDS:g} s"))
