@@ -177,4 +177,7 @@ async def test_a_dead_letter_that_the_log_does_not_have_is_only_acknowledged():
         brokers.a.scripts[RequestCode.VIEW_MESSAGE_BY_ID] = refuse(ResponseCode.SYSTEM_ERROR)
         with pytest.raises(RequestError):
             await run(backend.bury(brokers.receipt(), 0, TOPIC, "g"))
+        brokers.a.scripts[RequestCode.VIEW_MESSAGE_BY_ID] = lambda *_: Answer(body=b"no record")
+        with pytest.raises(ProxyRefusal, match="another place in the log"):
+            await run(backend.bury(brokers.receipt(), 0, TOPIC, "g"))
         assert brokers.a.requests(RequestCode.CONSUMER_SEND_MSG_BACK) == []

@@ -398,10 +398,14 @@ class ClusterBackend:
             if _NOT_IN_LOG not in refused.remark:
                 raise
             return False
+        except (
+            CodecError
+        ):  # RocketMQ's broker returns what it has there, be it the middle of a record.
+            raise _of_other_place() from None
         if (record.topic, record.queue_id, record.queue_offset) != (
             topic, receipt.queue_id, receipt.queue_offset,
         ):  # fmt: skip
-            raise expired("receipt handle is invalid: it names another place in the log")
+            raise _of_other_place()
         return True
 
     # --- transactions and timed messages
@@ -486,6 +490,10 @@ class ClusterBackend:
     def offset_by_time(self, queue: MessageQueue, time_ms: int) -> Steps[int]:
         """Return the offset of the first message stored at or after a time, or the queue's end."""
         return self._waits.steps(self._offsets.offset_by_time(queue, time_ms))
+
+
+def _of_other_place() -> ProxyRefusal:
+    return expired("receipt handle is invalid: it names another place in the log")
 
 
 def _name_of(queues: QueueData) -> str:
