@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -165,6 +167,19 @@ def test_a_transfer_to_a_member_that_cannot_lead_changes_nothing(tmp_path):
             what="the refusal",
         )
         assert group.leader() == leader
+
+
+def test_a_member_that_answers_soon_is_waited_for(tmp_path):
+    with elected_brokers(tmp_path) as group, Admin(group.names) as admin:
+        leader = registered(group)
+        to = others(group, leader)[0]
+        admin.brokers.cluster()
+        with ThreadPoolExecutor(1) as pool:
+            with halted(group.members[to]):
+                sleep(2)  # A member counts as silent after 1.5 s.
+                transferred = pool.submit(admin.brokers.transfer, "broker-a", to)
+                sleep(0.2)
+            assert transferred.result(20) == to
 
 
 def new_member(group: ElectedBrokers, gone: str, new: str) -> tuple[str, Program]:

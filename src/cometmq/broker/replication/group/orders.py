@@ -37,6 +37,8 @@ _log = logging.getLogger(__name__)
 LAG_MAX = 1 << 20
 # Maximum time in which a leader accepts no messages while its successor copies the rest of the log.
 _COPY_SECONDS = 1.0
+# Maximum time that a request waits for members that do not answer yet: the leader or they may have just been started.
+_ANSWER_SECONDS = 1.0
 _ELECTION_SECONDS = 10.0
 _COMMIT_SECONDS = 5.0
 # Maximum time that the answer to `add` waits until the new member votes.
@@ -142,14 +144,15 @@ class GroupOrders:
     # --- another leader
 
     def _transfer(self, to: str) -> Steps[GroupMembers]:
-        running, member, term = self._running, self._member, self._member.term
+        running, member = self._running, self._member
         if to == member.own:
             return self._members()
         if to not in member.log.membership.voters:
             raise invalid_parameter(
                 f"{as_given(to, 80)} cannot lead; the members that vote are {', '.join(member.log.membership.voters)}"
             )
-        trouble = self._trouble_of(to)
+        yield from self._wait_for_answers((to,))
+        term, trouble = member.term, self._trouble_of(to)
         if trouble:
             raise _refused(f"{to} {trouble}; {member.own} still leads")
         _log.info("member %s is asked to lead", to)
@@ -214,6 +217,20 @@ class GroupOrders:
             why = "it is connected, but silent"
         return why
 
+    def _wait_for_answers(self, voters: tuple[str, ...]) -> Steps[None]:
+        """Wait a moment for members of which not all answer; raise RequestError if this one lost the lead meanwhile."""
+        others = [each for each in voters if each != self._member.own]
+
+        def have_all_answered() -> bool:
+            return all(self._why_silent(each) is None for each in others)
+
+        if not have_all_answered():
+            term = self._member.term
+            yield from self._until(
+                lambda: not self._leads(term) or have_all_answered(), _ANSWER_SECONDS
+            )
+            self._check_leads()
+
     # --- changes of members
 
     def _add(self, member: str, address: str) -> Steps[GroupMembers]:
@@ -229,6 +246,7 @@ class GroupOrders:
 
     def _remove(self, gone: str) -> Steps[GroupMembers]:
         voters, own = self._member.log.membership.voters, self._member.own
+        yield from self._wait_for_answers(tuple(each for each in voters if each != gone))
         answering = {each for each in voters if each == own or self._why_silent(each) is None}
         yield from self._change(lambda old: without(old, gone, answering))
         return self._members()
