@@ -78,7 +78,12 @@ def mqadmin(
     *arguments: str,
     version: str = VERSION,
 ) -> str:
-    """What `mqadmin ARGUMENTS` prints, its errors too; `folder / "home"` has the file of who signs."""
+    """What `mqadmin ARGUMENTS` prints, its errors too; `folder / "home"` has the file of who signs.
+
+    Commands of 4.x, which print nothing in the JVM of the others, have one each.
+    """
+    if version.startswith("4."):
+        return reference.mqadmin(folder, nameservers, *arguments, version=version)
     words = [*arguments, "-n", nameservers]
     with _turn:
         session, home = _session(version), folder / "home"
