@@ -83,7 +83,7 @@ class _GroupOfClients:
         self.clients.pop(client, None)
         self._told = None
         if not self.clients:
-            self._latest = self.kind(self.group)
+            self._latest = self.kind(self.group)  # `leave` asks for its part once more.
             self._give_back()
 
     def _give_back(self) -> None:
@@ -93,7 +93,7 @@ class _GroupOfClients:
     def heartbeat_part(self) -> ConsumerPart | ProducerPart:
         """Return the part of a heartbeat; for consumers with the latest subscription of any of them to each topic.
 
-        Subscriptions for which heartbeats have no room are left out: a group's name alone says who is there.
+        From the first for which heartbeats have no room on, subscriptions are left out: a group's name alone says who is there.
         """
         if self._told is None:
             self._told = self._combined()
@@ -102,18 +102,22 @@ class _GroupOfClients:
     def _combined(self) -> ConsumerPart | ProducerPart:
         if isinstance(self._latest, ProducerPart):
             return self._latest
-        parts = [each for each in self.clients.values() if isinstance(each, ConsumerPart)]
-        latest = {
-            each.topic: each for part in (*parts, self._latest) for each in part.subscriptions
-        }
+        parts = [
+            each
+            for each in (self._latest, *reversed(self.clients.values()))
+            if isinstance(each, ConsumerPart)
+        ]
         self._give_back()
-        told = []
-        for each in latest.values():
+        told: dict[str, Subscription] = {}
+        for each in (each for part in parts for each in part.subscriptions):
+            if each.topic in told:
+                continue
             share = self._room.take(each)
-            if share:
-                self._taken += share
-                told.append(each)
-        return replace(self._latest, subscriptions=tuple(told))
+            if not share:
+                break  # There may be very many.
+            self._taken += share
+            told[each.topic] = each
+        return replace(self._latest, subscriptions=tuple(told.values()))
 
     def topics(self) -> list[str]:
         """Return an empty list, because the routes in use are refreshed anyway."""
