@@ -20,6 +20,7 @@ BY_HAND = {
     "broker/tables/deleted_topics.py:_topics": "names of topics that were there",
     "broker/members/guards.py:_logged": "a group of a known member, 255 characters",
     "broker/pop/assignment.py:_routes": "topics that the nameserver knows",
+    "broker/replication/group/log_bytes.py:_asked": "an offset",
     "broker/replication/master_port.py:_errors": "addresses",
     "broker/transactions/table.py:_ended": "a key and a group of 255 characters, and a topic",
     "client/producer/transactions.py:_known": "our own transactions, by message ids that we made",
